@@ -1,0 +1,144 @@
+package dedup
+
+import (
+	"context"
+
+	"github.com/semel-dev/semel/store"
+)
+
+// ProcessBatch implements [BatchProcessor]: one transaction, one round trip for all marks.
+// There is no savepoint per message: a batch that fails is rolled back whole and its
+// parts are tried, which costs only batches that fail.
+func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) []Result {
+	if len(ms) == 0 {
+		return nil
+	}
+	scope, err := g.marks.Scope(ctx, g.consumer)
+	if err != nil {
+		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
+	}
+	ids := make([]identified, 0, len(ms))
+	for _, m := range ms {
+		id, err := identify(g.key, g.consumer, scope, m)
+		if err != nil {
+			results := g.batch(ctx, ids, nil)
+			if len(results) == len(ids) && settled(results) {
+				results = append(results, Result{Failed, store.FaultHandler, err})
+			}
+			return results
+		}
+		ids = append(ids, id)
+	}
+	return g.batch(ctx, ids, make([]Result, 0, len(ms)))
+}
+
+// batch appends the results of the messages to those given. It stops behind the first one
+// that is not settled.
+func (g *TxGuard[TTx]) batch(ctx context.Context, ids []identified, results []Result) []Result {
+	if len(ids) == 0 {
+		return results
+	}
+	statuses, culprit, r := g.together(ctx, ids)
+	if r.Outcome == Applied {
+		return append(results, resultsOf(statuses)...)
+	}
+	if len(ids) == 1 || r.Outcome == Unknown || !divisible(r.Fault) {
+		return append(results, r)
+	}
+	// A message that failed beside others is judged alone, because the others may have been
+	// the reason: those before it go together, then it goes, then those behind it.
+	split := [][]identified{ids[:len(ids)/2], ids[len(ids)/2:]}
+	if culprit != nobody {
+		split = [][]identified{ids[:culprit], ids[culprit : culprit+1], ids[culprit+1:]}
+	}
+	for _, part := range split {
+		results = g.batch(ctx, part, results)
+		if !settled(results) {
+			return results
+		}
+	}
+	return results
+}
+
+// divisible: in a smaller batch the others may get through.
+func divisible(f store.Fault) bool {
+	return f == store.FaultHandler || f == store.FaultBusy || f == store.FaultConflict
+}
+
+// together handles messages in one transaction. The result speaks for all of them;
+// statuses are those of the marks when it is Applied, and culprit is the index of the
+// message whose handler failed, if that is known.
+func (g *TxGuard[TTx]) together(ctx context.Context, ids []identified) (statuses []store.Status, culprit int, r Result) {
+	for tries := 0; ; tries++ {
+		statuses, culprit, r = g.tryTogether(ctx, ids)
+		if !g.again(ctx, r, tries) {
+			return statuses, culprit, r
+		}
+	}
+}
+
+func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]store.Status, int, Result) {
+	marks := make([]store.Mark, len(ids))
+	for i := range ids {
+		marks[i] = ids[i].mark
+	}
+	unit, statuses, err := g.marks.Begin(ctx, marks)
+	if err != nil {
+		return nil, nobody, g.failed(ctx, err, g.marks.Fault(err))
+	}
+	defer func() { _ = unit.Rollback(ctx) }() // does nothing after the commit
+
+	fresh, at := onlyNew(ids, statuses)
+	if len(fresh) == 0 {
+		return statuses, nobody, Result{Outcome: Applied}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, nobody, Result{Failed, store.FaultCanceled, err}
+	}
+	var rs runs
+	if i, err := g.handle(ctx, unit.Tx(), fresh, &rs); err != nil {
+		if i != nobody {
+			i = at[i]
+		}
+		return nil, i, g.failed(ctx, err, unit.Fault(err))
+	}
+	limited, cancel := g.commitContext(ctx)
+	defer cancel()
+	end, err := unit.Commit(limited)
+	switch end {
+	case store.Committed:
+		rs.committed()
+		return statuses, nobody, Result{Outcome: Applied}
+	case store.RolledBack:
+		return nil, nobody, g.failed(ctx, err, g.marks.Fault(err))
+	default:
+		return nil, nobody, Result{Unknown, g.marks.Fault(err), err}
+	}
+}
+
+// onlyNew returns the messages to run and where each of them stands among all.
+func onlyNew(ids []identified, statuses []store.Status) (fresh []identified, at []int) {
+	fresh, at = make([]identified, 0, len(ids)), make([]int, 0, len(ids))
+	for i, s := range statuses {
+		if s == store.New {
+			fresh, at = append(fresh, ids[i]), append(at, i)
+		}
+	}
+	return fresh, at
+}
+
+func resultsOf(statuses []store.Status) []Result {
+	results := make([]Result, len(statuses))
+	for i, s := range statuses {
+		results[i].Outcome = Duplicate
+		if s == store.New {
+			results[i].Outcome = Applied
+		}
+	}
+	return results
+}
+
+// settled looks at the last result only: the ones before it are, or it would not be there.
+func settled(results []Result) bool {
+	return len(results) == 0 || results[len(results)-1].Outcome.Settled()
+}

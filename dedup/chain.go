@@ -1,0 +1,119 @@
+package dedup
+
+import (
+	"context"
+
+	"github.com/semel-dev/semel/store"
+)
+
+// chain handles one message after another, each in a transaction of its own, on one
+// connection. Between two messages a transaction may already be open: the end of the
+// last one has begun and marked it.
+type chain[TTx any] struct {
+	guard  *TxGuard[TTx]
+	unit   store.Unit[TTx] // nil where nothing is open
+	status store.Status    // of the mark of the message that is next
+	err    error           // why the message that is next could not be begun together with the last COMMIT
+}
+
+// do handles one message to its end. Where following is given, the transaction of that
+// one may be open afterwards.
+func (c *chain[TTx]) do(ctx context.Context, id, following *identified) Result {
+	for tries := 0; ; tries++ {
+		r := c.try(ctx, id, following)
+		if !c.guard.again(ctx, r, tries) {
+			return r
+		}
+	}
+}
+
+func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result {
+	g := c.guard
+	if err := c.begin(ctx, id); err != nil {
+		return g.failed(ctx, err, g.marks.Fault(err))
+	}
+	if c.status == store.Seen {
+		c.pass(ctx, following)
+		return Result{Outcome: Duplicate}
+	}
+	if err := context.Cause(ctx); err != nil {
+		c.rollback(ctx)
+		return Result{Failed, store.FaultCanceled, err}
+	}
+	var r runs
+	if _, err := g.handle(ctx, c.unit.Tx(), []identified{*id}, &r); err != nil {
+		fault := c.unit.Fault(err)
+		c.rollback(ctx)
+		return g.failed(ctx, err, fault)
+	}
+	end, err := c.end(ctx, following)
+	switch end {
+	case store.Committed:
+		r.committed()
+		return Result{Outcome: Applied}
+	case store.RolledBack:
+		return g.failed(ctx, err, g.marks.Fault(err))
+	default:
+		return Result{Unknown, g.marks.Fault(err), err}
+	}
+}
+
+// begin opens the message's transaction unless the end of the last one has done so.
+func (c *chain[TTx]) begin(ctx context.Context, id *identified) error {
+	if err := c.err; err != nil {
+		c.err = nil
+		return err
+	}
+	if c.unit != nil {
+		return nil
+	}
+	unit, statuses, err := c.guard.marks.Begin(ctx, []store.Mark{id.mark})
+	if err != nil {
+		return err
+	}
+	c.unit, c.status = unit, statuses[0]
+	return nil
+}
+
+// end commits, and begins the following message in the same breath.
+func (c *chain[TTx]) end(ctx context.Context, following *identified) (store.End, error) {
+	limited, cancel := c.guard.commitContext(ctx)
+	defer cancel()
+	if following == nil || ctx.Err() != nil {
+		end, err := c.unit.Commit(limited)
+		c.unit = nil
+		return end, err
+	}
+	end, statuses, err := c.unit.Next(limited, []store.Mark{following.mark})
+	if err == nil {
+		c.status = statuses[0]
+		return end, nil
+	}
+	c.unit = nil
+	if end == store.Committed {
+		c.err = err
+		return end, nil
+	}
+	return end, err
+}
+
+// pass leaves a message that is done already. Nothing was written for it, so however its
+// transaction ends, it is a duplicate.
+func (c *chain[TTx]) pass(ctx context.Context, following *identified) {
+	if following == nil {
+		c.rollback(ctx)
+		return
+	}
+	if end, err := c.end(ctx, following); end != store.Committed {
+		c.err = nil
+		_ = err // the following message begins anew and meets whatever is wrong
+	}
+}
+
+func (c *chain[TTx]) rollback(ctx context.Context) {
+	if c.unit != nil {
+		// The store closes a connection on which it cannot roll back; either way nothing stays.
+		_ = c.unit.Rollback(ctx)
+		c.unit = nil
+	}
+}

@@ -1,0 +1,60 @@
+package dedup
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/semel-dev/semel/store"
+)
+
+// runs are the handler executions of one transaction; what waits for its commit hangs on them.
+type runs []*store.Run
+
+func (rs runs) committed() {
+	for _, r := range rs {
+		r.Committed()
+	}
+}
+
+// handleEach calls a handler of single messages for one after another and reports at which
+// it failed.
+func handleEach[TTx any](h TxHandlerFunc[TTx]) func(context.Context, TTx, []identified, *runs) (int, error) {
+	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
+		for i := range ids {
+			run := store.NewRun(ids[i].m.origin)
+			*rs = append(*rs, run)
+			err := contain(func() error { return h(store.WithRun(ctx, run), tx, ids[i].m) })
+			if err != nil {
+				return i, err
+			}
+		}
+		return nobody, nil
+	}
+}
+
+// nobody: it is not known which message failed.
+const nobody = -1
+
+// handleTogether calls a handler of many messages once.
+func handleTogether[TTx any](h TxBatchHandlerFunc[TTx]) func(context.Context, TTx, []identified, *runs) (int, error) {
+	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
+		run := store.NewRun(store.Origin{})
+		*rs = append(*rs, run)
+		ms := make([]Message, len(ids))
+		for i := range ids {
+			ms[i] = ids[i].m
+		}
+		return nobody, contain(func() error { return h(store.WithRun(ctx, run), tx, ms) })
+	}
+}
+
+// contain makes an error of a panic, so that one message cannot take the process down and
+// with it the messages beside it.
+func contain(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,120 @@
+package dedup
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/semel-dev/semel/store"
+)
+
+// Outcome is what became of a message.
+type Outcome uint8
+
+const (
+	// Applied: the handler's effect and the mark have been committed just now.
+	Applied Outcome = iota + 1
+	// Duplicate: the effect was committed earlier. Nothing ran.
+	Duplicate
+	// Buried: the message and its mark have been committed as a dead letter.
+	Buried
+	// Failed: everything was rolled back.
+	Failed
+	// Unknown: COMMIT was sent and not answered. The message must be delivered again; the
+	// mark will tell.
+	Unknown
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Applied:
+		return "applied"
+	case Duplicate:
+		return "duplicate"
+	case Buried:
+		return "buried"
+	case Failed:
+		return "failed"
+	case Unknown:
+		return "unknown"
+	default:
+		return "no outcome"
+	}
+}
+
+// Settled says that the message needs no further delivery: acknowledge it.
+func (o Outcome) Settled() bool { return o == Applied || o == Duplicate || o == Buried }
+
+// Result is what a guard answers for one message.
+type Result struct {
+	Outcome Outcome
+	// Fault says whose fault Err is; zero when the outcome is settled.
+	Fault store.Fault
+	// Err is nil when the outcome is settled.
+	Err error
+}
+
+// Permanent marks an error as one that no further attempt can mend: the message goes
+// to the dead letters at once. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+// IsPermanent tells whether err, or one that it wraps, came from [Permanent] or is an
+// error about the message's key.
+func IsPermanent(err error) bool {
+	var p *permanentError
+	var k *KeyError
+	return errors.As(err, &p) || errors.As(err, &k)
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// RetryAfter asks for the next attempt no sooner than after d. It still is a failed
+// attempt. RetryAfter(d, nil) is nil.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfterError{err, d}
+}
+
+// RetryDelay returns what [RetryAfter] asked for.
+func RetryDelay(err error) (time.Duration, bool) {
+	var r *retryAfterError
+	if errors.As(err, &r) {
+		return r.after, true
+	}
+	return 0, false
+}
+
+type retryAfterError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *retryAfterError) Error() string { return e.err.Error() }
+func (e *retryAfterError) Unwrap() error { return e.err }
+
+// PanicError is the error of a handler that panicked. The panic is contained: the
+// transaction is rolled back and the message counts as a failed attempt.
+type PanicError struct {
+	// Value is what the handler panicked with.
+	Value any
+	// Stack is where.
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", e.Value) }
+
+// Unwrap returns the panic's value where it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

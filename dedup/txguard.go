@@ -1,0 +1,142 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/semel-dev/semel/store"
+)
+
+// TxHandlerFunc does the work of one message through tx, the transaction that also holds the
+// message's mark. Nil commits both, an error or a panic rolls both back. It may run more
+// than once for a message, so everything it does must go through tx: what leaves the
+// database goes to the outbox. It must not end tx, use it in another goroutine after
+// returning, or keep it.
+type TxHandlerFunc[TTx any] func(ctx context.Context, tx TTx, m Message) error
+
+// TxBatchHandlerFunc does the work of several messages, in their order, in one transaction.
+// It is called with the messages that are new, at least one. Where it fails, smaller
+// batches are tried until the message that fails is alone, so it is run more often than a
+// TxHandlerFunc.
+type TxBatchHandlerFunc[TTx any] func(ctx context.Context, tx TTx, ms []Message) error
+
+// TxGuard makes a handler's effect take place once: effectively once, for what the handler
+// writes through the transaction it is given. Each message's mark is set first, in that
+// same transaction; the handler runs only where the mark is new. It is safe for
+// concurrent use; rivals with the same key wait for each other in the store.
+type TxGuard[TTx any] struct {
+	marks    store.Marks[TTx]
+	consumer string
+	key      KeyFunc
+	handle   func(ctx context.Context, tx TTx, ids []identified, runs *runs) (culprit int, err error)
+	config   txConfig
+}
+
+// NewTx makes a guard around a handler of single messages. The consumer's name separates
+// it from other handlers of the same messages and must stay the same over deploys. It
+// connects to nothing; see [TxGuard.Check].
+func NewTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, h TxHandlerFunc[TTx], opts ...TxOption) (*TxGuard[TTx], error) {
+	return newTx(s, consumer, key, h != nil, handleEach(h), opts)
+}
+
+// NewTxBatch makes a guard around a handler of many messages at once.
+func NewTxBatch[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, h TxBatchHandlerFunc[TTx], opts ...TxOption) (*TxGuard[TTx], error) {
+	return newTx(s, consumer, key, h != nil, handleTogether(h), opts)
+}
+
+func newTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, haveHandler bool,
+	handle func(context.Context, TTx, []identified, *runs) (int, error), opts []TxOption) (*TxGuard[TTx], error) {
+	if err := checkParts(s != nil, consumer, key, haveHandler); err != nil {
+		return nil, fmt.Errorf("dedup: consumer %.40q: %w", consumer, err)
+	}
+	config, err := newTxConfig(opts)
+	if err != nil {
+		return nil, fmt.Errorf("dedup: consumer %q: %w", consumer, err)
+	}
+	return &TxGuard[TTx]{marks: s, consumer: consumer, key: key, handle: handle, config: config}, nil
+}
+
+// Check implements [Checker].
+func (g *TxGuard[TTx]) Check(ctx context.Context) error {
+	_, err := g.marks.Scope(ctx, g.consumer)
+	return err
+}
+
+// Process implements [Processor].
+func (g *TxGuard[TTx]) Process(ctx context.Context, m Message) Result {
+	return g.ProcessEach(ctx, []Message{m})[0]
+}
+
+// ProcessEach implements [EachProcessor]. COMMIT of a message, BEGIN of the next and its mark
+// travel together where the store can do that.
+func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
+	if len(ms) == 0 {
+		return nil
+	}
+	scope, err := g.marks.Scope(ctx, g.consumer)
+	if err != nil {
+		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
+	}
+	c := chain[TTx]{guard: g}
+	// Only a handler that ends its goroutine leaves a transaction open here.
+	defer func() { c.rollback(ctx) }()
+
+	results := make([]Result, 0, len(ms))
+	next, keyErr := identify(g.key, g.consumer, scope, ms[0])
+	for i := range ms {
+		this, thisErr := next, keyErr
+		if thisErr != nil {
+			c.rollback(ctx)
+			return append(results, Result{Failed, store.FaultHandler, thisErr})
+		}
+		var following *identified
+		if i+1 < len(ms) {
+			if next, keyErr = identify(g.key, g.consumer, scope, ms[i+1]); keyErr == nil {
+				following = &next
+			}
+		}
+		r := c.do(ctx, &this, following)
+		results = append(results, r)
+		if !r.Outcome.Settled() {
+			return results
+		}
+	}
+	return results
+}
+
+// failed makes a Result of an error, in the light of the caller's context.
+func (g *TxGuard[TTx]) failed(ctx context.Context, err error, fault store.Fault) Result {
+	switch {
+	case IsPermanent(err):
+		fault = store.FaultHandler
+	case ctx.Err() != nil:
+		fault = store.FaultCanceled
+	case fault == 0 || fault == store.FaultCanceled:
+		// A deadline of the handler's own: its failure, not the caller's wish.
+		fault = store.FaultHandler
+	}
+	return Result{Failed, fault, err}
+}
+
+// commitContext outlives the message's context by a limit of its own.
+func (g *TxGuard[TTx]) commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), g.config.commitLimit)
+}
+
+// again decides whether a conflict is tried once more, and waits a little before it, longer
+// each time, so that rivals do not meet again in step. No transaction is open here.
+func (g *TxGuard[TTx]) again(ctx context.Context, r Result, tries int) bool {
+	if r.Fault != store.FaultConflict || tries >= g.config.conflicts {
+		return false
+	}
+	pause := time.NewTimer(rand.N(time.Millisecond << min(tries, 8)))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
