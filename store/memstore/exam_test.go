@@ -1,0 +1,59 @@
+package memstore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/memstore"
+	"github.com/semel-dev/semel/store/storetest"
+)
+
+// The exam runs in a bubble: time is free, and a moment's wait lasts exactly until every
+// other goroutine is blocked.
+func TestExamMarks(t *testing.T) {
+	storetest.TestMarks(t, storetest.MarksHarness[*memstore.Tx]{
+		Around: synctest.Test,
+		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*memstore.Tx] {
+			s := memstore.New(memstore.WithLockWait(lockWait))
+			return storetest.MarksPlace[*memstore.Tx]{
+				Open:    func() store.Marks[*memstore.Tx] { return s },
+				Effects: func(name string) int { return int(s.Get(name)) },
+				Effect: func(ctx context.Context, tx *memstore.Tx, name string) error {
+					_, err := tx.Add(ctx, name, 1)
+					return err
+				},
+				Spoil: func(ctx context.Context, tx *memstore.Tx) {
+					ctx, cancel := context.WithCancel(ctx)
+					cancel()
+					_, _ = tx.Add(ctx, "spoilt", 1)
+				},
+				InTx: func(ctx context.Context, fn func(tx *memstore.Tx) error) error {
+					return s.InTx(ctx, func(_ context.Context, tx *memstore.Tx) error { return fn(tx) })
+				},
+			}
+		},
+	})
+}
+
+func TestExamLeases(t *testing.T) {
+	storetest.TestLeases(t, storetest.LeasesHarness{
+		Around: synctest.Test,
+		New: func(t *testing.T) storetest.LeasesPlace {
+			s := memstore.New()
+			return storetest.LeasesPlace{Open: func() store.Leases { return s }}
+		},
+	})
+}
+
+func TestExamDeadLetters(t *testing.T) {
+	storetest.TestDeadLetters(t, storetest.DeadLettersHarness[*memstore.Tx]{
+		Around: synctest.Test,
+		New: func(t *testing.T) storetest.DeadLettersPlace[*memstore.Tx] {
+			s := memstore.New()
+			return storetest.DeadLettersPlace[*memstore.Tx]{Marks: s, Burier: s, Letters: s}
+		},
+	})
+}

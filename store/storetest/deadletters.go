@@ -1,0 +1,76 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/semel-dev/semel/store"
+)
+
+// DeadLettersHarness hands over a store of dead letters.
+type DeadLettersHarness[TTx any] struct {
+	// New makes an empty place that nobody else uses, for the length of one case.
+	New func(t *testing.T) DeadLettersPlace[TTx]
+
+	// Around runs a case, in a synctest bubble for instance. Nil runs it as it is.
+	Around func(t *testing.T, test func(t *testing.T))
+}
+
+// DeadLettersPlace is one store, which may be one value or several on the same data.
+type DeadLettersPlace[TTx any] struct {
+	Marks   store.Marks[TTx]
+	Burier  store.Burier[TTx]
+	Letters store.DeadLetters
+}
+
+// TestDeadLetters holds a store to the contracts of [store.Burier] and
+// [store.DeadLetters]. Each case interns its consumers before it buries, as a guard does.
+func TestDeadLetters[TTx any](t *testing.T, h DeadLettersHarness[TTx]) {
+	t.Helper()
+	rules := slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx]())
+	examine(t, rules, h.Around, func(t *testing.T) *lettersCase[TTx] {
+		return &lettersCase[TTx]{DeadLettersPlace: h.New(t)}
+	})
+}
+
+type lettersRule[TTx any] = rule[*lettersCase[TTx]]
+
+// buryRules are about the transaction.
+func buryRules[TTx any]() []lettersRule[TTx] {
+	return []lettersRule[TTx]{{
+		"a letter commits with its mark",
+		"A dead letter and its message's mark are committed together, and before that nobody sees the letter.",
+		func(e *exam, c *lettersCase[TTx]) {
+			c.begin(e)
+			u := c.open(store.New, "m")
+			c.bury(u, c.letter("m"))
+			c.listed("", 0, 10)
+			u.commit()
+			c.listed("", 0, 10, "m")
+			c.open(store.Seen, "m").rollback()
+		},
+	}, {
+		"a letter is rolled back with its mark",
+		"A rollback undoes the dead letter and the mark together.",
+		func(e *exam, c *lettersCase[TTx]) {
+			c.begin(e)
+			u := c.open(store.New, "m")
+			c.bury(u, c.letter("m"))
+			u.rollback()
+			c.listed("", 0, 10)
+			c.open(store.New, "m").rollback()
+		},
+	}, {
+		"several letters in one transaction",
+		"A transaction buries as many letters as it likes, and they are listed in the order in which they were buried.",
+		func(e *exam, c *lettersCase[TTx]) {
+			c.begin(e)
+			u := c.open(store.New, "a")
+			for _, name := range []string{"c", "a", "b"} {
+				c.bury(u, c.letter(name))
+			}
+			u.commit()
+			c.listed("", 0, 10, "c", "a", "b")
+		},
+	}}
+}
