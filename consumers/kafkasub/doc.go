@@ -1,0 +1,2 @@
+// Package kafkasub consumes Kafka.
+package kafkasub

@@ -1,0 +1,147 @@
+package kafkasub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// lookup asks the brokers what neither the group nor a reader can tell.
+type lookup struct {
+	topics    []string
+	timeout   time.Duration
+	transport *kafka.Transport
+	client    *kafka.Client
+	sockets   *sockets
+	slots     chan struct{} // taken by requests: each one under way has a connection of its own
+}
+
+func newLookup(cfg kafka.ConsumerGroupConfig) *lookup {
+	s := newSockets()
+	t := &kafka.Transport{
+		Dial:           s.transportDial(cfg.Dialer),
+		ClientID:       cfg.Dialer.ClientID,
+		SASL:           cfg.Dialer.SASLMechanism,
+		DialTimeout:    cfg.Dialer.Timeout,
+		MetadataTopics: cfg.Topics,
+		Context:        s.ctx,
+	}
+	return &lookup{
+		topics:    cfg.Topics,
+		timeout:   cfg.Timeout,
+		transport: t,
+		client:    &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: t},
+		sockets:   s,
+		slots:     make(chan struct{}, 4),
+	}
+}
+
+func (l *lookup) close() {
+	l.transport.CloseIdleConnections()
+	l.sockets.cut()
+}
+
+// ask makes one request, within the group's network timeout. After an error the next one
+// begins with fresh metadata: a leader may have moved, or a topic come into being.
+func (l *lookup) ask(ctx context.Context, request func(context.Context) error) error {
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	err := request(ctx)
+	if err != nil {
+		l.transport.CloseIdleConnections()
+	}
+	return err
+}
+
+// checkTopics returns an error unless every topic is there. It never makes one, which the group
+// protocol does by the way on brokers with automatic creation.
+func (l *lookup) checkTopics(ctx context.Context) error {
+	return l.ask(ctx, l.findTopics)
+}
+
+func (l *lookup) findTopics(ctx context.Context) error {
+	res, err := l.client.Metadata(ctx, &kafka.MetadataRequest{Topics: l.topics})
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the broker has closed the connection, as it does when it wants other credentials, TLS or none: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, t := range res.Topics {
+		switch {
+		case errors.Is(t.Error, kafka.UnknownTopicOrPartition):
+			return fmt.Errorf("topic %q does not exist: create it, or correct the name: %w", t.Name, t.Error)
+		case t.Error != nil:
+			return fmt.Errorf("topic %q: %w", t.Name, t.Error)
+		}
+	}
+	return nil
+}
+
+// bounds returns the offset of the first record in the log and the one behind the last, which
+// depends on the isolation: behind the last one, or before the first open transaction.
+func (l *lookup) bounds(ctx context.Context, at place, isolation kafka.IsolationLevel) (first, end int64, err error) {
+	err = l.ask(ctx, func(ctx context.Context) error {
+		res, err := l.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+			Topics: map[string][]kafka.OffsetRequest{
+				at.topic: {kafka.FirstOffsetOf(at.partition), kafka.LastOffsetOf(at.partition)},
+			},
+			IsolationLevel: isolation,
+		})
+		if err != nil {
+			return err
+		}
+		for _, p := range res.Topics[at.topic] {
+			if p.Partition == at.partition {
+				first, end = p.FirstOffset, p.LastOffset
+				return p.Error
+			}
+		}
+		return kafka.UnknownTopicOrPartition
+	})
+	return first, end, err
+}
+
+// isControl tells whether the record at the offset is a transaction marker. What kafka-go's Reader
+// delivers cannot say it; the attributes of the batch that holds the record can. A record that
+// has meanwhile been removed is taken for data.
+func (l *lookup) isControl(ctx context.Context, at place, offset int64) (control bool, err error) {
+	err = l.ask(ctx, func(ctx context.Context) error {
+		// The smallest sizes: a broker always returns the first batch whole.
+		res, err := l.client.Fetch(ctx, &kafka.FetchRequest{
+			Topic: at.topic, Partition: at.partition, Offset: offset,
+			MinBytes: 1, MaxBytes: 1, MaxWait: l.timeout / 2,
+		})
+		if err == nil {
+			err = res.Error
+		}
+		if errors.Is(err, kafka.OffsetOutOfRange) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		stream, ok := res.Records.(*protocol.RecordStream)
+		if !ok {
+			return nil // nothing is left there
+		}
+		for _, batch := range stream.Records {
+			if b, ok := batch.(*protocol.ControlBatch); ok && b.BaseOffset == offset {
+				control = true
+			}
+		}
+		return nil
+	})
+	return control, err
+}

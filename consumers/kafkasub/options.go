@@ -1,0 +1,222 @@
+package kafkasub
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/semel-dev/semel/consumers"
+	"github.com/semel-dev/semel/dedup"
+)
+
+// The parts of giving a partition up that follow the drain. Together with it they must fit
+// into the session and the rebalance timeout, or the partition has another owner while
+// this one is still at work.
+const (
+	rollbackLimit = time.Second     // for handlers that were cancelled
+	commitLimit   = 2 * time.Second // for the last commit of offsets
+)
+
+// Option changes a [Consumer]. The defaults are meant for production.
+type Option interface{ apply(*config) }
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+type config struct {
+	policy      consumers.Policy
+	batch       int
+	batched     bool
+	linger      time.Duration
+	prefetch    int
+	prefetchSet bool
+	drain       time.Duration
+	drainSet    bool
+	commitEvery time.Duration
+	startLimit  time.Duration
+	silence     time.Duration
+	minBytes    int
+	maxBytes    int
+	maxWait     time.Duration
+	log         *slog.Logger
+
+	noDeadLetters, lastOffset, noWatch bool
+}
+
+// WithPolicy says how often and at what pace a failing message is tried again. The
+// default is [consumers.DefaultPolicy].
+func WithPolicy(p consumers.Policy) Option {
+	return optionFunc(func(c *config) { c.policy = p })
+}
+
+// WithBatch handles up to size messages of a partition in one transaction, through
+// [dedup.BatchProcessor]. A batch that is not full waits for linger after its first
+// message, so linger is what a message may be late on a quiet partition. Without this
+// option every message has a transaction of its own.
+//
+// A batch is one unit: shutdown and rebalance wait for all of it, so its handlers together
+// have to fit into the drain limit.
+func WithBatch(size int, linger time.Duration) Option {
+	return optionFunc(func(c *config) { c.batch, c.linger, c.batched = size, linger, true })
+}
+
+// WithPrefetch is how many messages of a partition are read ahead of the handlers, and
+// the most that are handed to [dedup.EachProcessor] at once. The default is 100, or the size
+// of a batch where that is more. Up to three times as many may be in memory per partition,
+// which matters when messages are large.
+func WithPrefetch(messages int) Option {
+	return optionFunc(func(c *config) { c.prefetch, c.prefetchSet = messages, true })
+}
+
+// WithDrain is how long running handlers may take to finish when the consumer stops or
+// its partitions are reassigned, before they are cancelled and rolled back. The default is ten
+// seconds, or less where the timeouts of the group are short: no heartbeat is sent while a
+// generation of the group ends, so drain, roll back and last commit must fit into
+// SessionTimeout and RebalanceTimeout.
+func WithDrain(limit time.Duration) Option {
+	return optionFunc(func(c *config) { c.drain, c.drainSet = limit, true })
+}
+
+// WithLogger is told what a person should know: retries, gaps in the log, restarts of the log,
+// lost ownership, outages. The default discards it.
+func WithLogger(log *slog.Logger) Option {
+	return optionFunc(func(c *config) { c.log = log })
+}
+
+// WithCommitInterval is the least time between two commits of offsets; they are coalesced in
+// between. The default is a quarter of a second. A crash redelivers what was not committed, and
+// the marks absorb it, so the interval is a matter of load alone.
+func WithCommitInterval(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.commitEvery = d })
+}
+
+// WithStartLimit is how long Run keeps trying to reach the brokers, to find the topics
+// and to join the group for the first time before it returns the error. The default is 15
+// seconds. After the first join, outages are tried again without end.
+func WithStartLimit(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.startLimit = d })
+}
+
+// WithFetch sets what kafka-go asks of the broker: MinBytes, MaxBytes and MaxWait of
+// [kafka.ReaderConfig]; zero keeps the default, which is
+// 1 byte, 1 MB and 10 seconds. A message larger than maxBytes is
+// still delivered by brokers of version 0.10.1 and later, alone.
+func WithFetch(minBytes, maxBytes int, maxWait time.Duration) Option {
+	return optionFunc(func(c *config) {
+		if minBytes != 0 {
+			c.minBytes = minBytes
+		}
+		if maxBytes != 0 {
+			c.maxBytes = maxBytes
+		}
+		c.maxWait = maxWait
+	})
+}
+
+// WithSilence is how long a partition may bring nothing before the broker is asked where its
+// log ends. If there is more, or the log has become shorter, the partition's reader is
+// replaced and a warning logged. The default is 30 seconds.
+func WithSilence(d time.Duration) Option {
+	return optionFunc(func(c *config) { c.silence = d })
+}
+
+// WithoutDeadLetters makes Run return with an error where a message would be given up. The
+// message stays uncommitted and is the first one after the next start. It is required when
+// the processor is no [dedup.Burier].
+func WithoutDeadLetters() Option {
+	return optionFunc(func(c *config) { c.noDeadLetters = true })
+}
+
+// AllowLastOffset permits StartOffset to be kafka.LastOffset: a group without committed
+// offsets then begins at the end of the log. Everything before that moment is never
+// handled, and neither is what arrives before the first start of a group on a partition, nor
+// what is written to a new partition before it is noticed.
+func AllowLastOffset() Option {
+	return optionFunc(func(c *config) { c.lastOffset = true })
+}
+
+// WithoutPartitionWatch leaves WatchPartitionChanges as the configuration has it. By
+// default it is switched on, because without it the records of partitions that are added
+// later are not read before the next rebalance, and a topic that is deleted and made again
+// goes unnoticed.
+func WithoutPartitionWatch() Option {
+	return optionFunc(func(c *config) { c.noWatch = true })
+}
+
+func newConfig(opts []Option) config {
+	c := config{
+		policy:      consumers.DefaultPolicy(),
+		prefetch:    100,
+		drain:       10 * time.Second,
+		commitEvery: 250 * time.Millisecond,
+		startLimit:  15 * time.Second,
+		silence:     30 * time.Second,
+		minBytes:    1,
+		maxBytes:    1_000_000,
+		log:         slog.New(slog.DiscardHandler),
+	}
+	for _, o := range opts {
+		if o != nil {
+			o.apply(&c)
+		}
+	}
+	if !c.prefetchSet {
+		c.prefetch = max(c.prefetch, c.batch)
+	}
+	return c
+}
+
+func (c *config) validate(p dedup.Processor) error {
+	if err := c.policy.Validate(); err != nil {
+		return fmt.Errorf("WithPolicy: %w", err)
+	}
+	if _, ok := p.(dedup.BatchProcessor); c.batched && !ok {
+		return fmt.Errorf("WithBatch: %T handles one message at a time; pass a dedup.BatchProcessor or leave the option out", p)
+	}
+	if _, ok := p.(dedup.Burier); !ok && !c.noDeadLetters {
+		return fmt.Errorf("%T cannot bury: give the guard a store with dead letters, or pass WithoutDeadLetters to stop at a message that would be given up", p)
+	}
+	switch {
+	case c.batched && c.batch < 1:
+		return fmt.Errorf("WithBatch: the size is %d: it must be at least 1", c.batch)
+	case c.linger < 0:
+		return fmt.Errorf("WithBatch: the linger is %s: it must not be negative", c.linger)
+	case c.prefetch < 1:
+		return fmt.Errorf("WithPrefetch: %d messages: it must be at least 1", c.prefetch)
+	case c.commitEvery <= 0:
+		return fmt.Errorf("WithCommitInterval: %s: it must be above zero", c.commitEvery)
+	case c.startLimit <= 0:
+		return fmt.Errorf("WithStartLimit: %s: it must be above zero", c.startLimit)
+	case c.silence <= 0:
+		return fmt.Errorf("WithSilence: %s: it must be above zero", c.silence)
+	case c.minBytes < 0 || c.maxBytes < 0 || c.maxWait < 0:
+		return errors.New("WithFetch: sizes and wait must not be negative")
+	case c.minBytes > c.maxBytes:
+		return fmt.Errorf("WithFetch: at least %d bytes but at most %d: the least must not exceed the most", c.minBytes, c.maxBytes)
+	case c.log == nil:
+		return errors.New("WithLogger: the logger is nil; leave the option out to discard the log")
+	}
+	return nil
+}
+
+// fitDrain checks the drain limit against the timeouts of a group configuration that has
+// its defaults filled in.
+func (c *config) fitDrain(g kafka.ConsumerGroupConfig) error {
+	room := min(g.SessionTimeout, g.RebalanceTimeout) - g.HeartbeatInterval - rollbackLimit - commitLimit
+	if room <= 0 {
+		return fmt.Errorf("SessionTimeout %s and RebalanceTimeout %s leave no time to give a partition up: both must exceed HeartbeatInterval (%s) by more than %s",
+			g.SessionTimeout, g.RebalanceTimeout, g.HeartbeatInterval, rollbackLimit+commitLimit)
+	}
+	if !c.drainSet {
+		c.drain = min(c.drain, room)
+	}
+	if c.drain < 0 || c.drain > room {
+		return fmt.Errorf("WithDrain: %s: it must lie between 0 and %s, which is what SessionTimeout %s and RebalanceTimeout %s leave after a heartbeat, a roll back and the last commit",
+			c.drain, room, g.SessionTimeout, g.RebalanceTimeout)
+	}
+	return nil
+}
