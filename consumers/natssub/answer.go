@@ -1,0 +1,134 @@
+package natssub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/semel-dev/semel/consumers"
+	"github.com/semel-dev/semel/dedup"
+)
+
+// maxReason bounds the reason in the server's advisory, in bytes. The dead letter has all of it.
+const maxReason = 1024
+
+// acknowledge tells the server that the message is settled and waits for the confirmation in
+// the background, so that acknowledgements share their round trips. The message stays in hand
+// until then, which bounds them. An acknowledgement that is not confirmed is only a
+// warning: the message comes again, and its mark says that it is done.
+func (r *run) acknowledge(h *held) {
+	r.memory.forget(h)
+	r.answer(h, "acknowledgement", h.msg.DoubleAck)
+}
+
+// terminate tells the server never to deliver the message again, and why.
+func (r *run) terminate(h *held, reason error) {
+	r.memory.forget(h)
+	text := reason.Error()
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "")
+	}
+	r.answer(h, "termination", func(ctx context.Context) error {
+		// As a request and not through the message's method, which would not wait.
+		_, err := r.js.Conn().RequestWithContext(ctx, h.msg.Reply(), []byte("+TERM "+text))
+		return err
+	})
+}
+
+func (r *run) answer(h *held, what string, send func(context.Context) error) {
+	h.hush()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left {
+		return
+	}
+	r.answers.Go(func() {
+		defer r.hand.drop(h)
+		ctx, cancel := context.WithTimeout(r.base, r.ackLimit)
+		defer cancel()
+		if err := send(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+			r.log.Warn(what+" not confirmed: the message is delivered again and found done", "sequence", h.place.sequence, "error", err)
+		}
+	})
+}
+
+// giveBack lets the server deliver the message again, to whichever process asks, at once
+// or after the delay. If that does not reach the server, the ack wait does the same later.
+func (r *run) giveBack(h *held, after time.Duration) {
+	if r.gone() {
+		return
+	}
+	h.hush()
+	r.hand.drop(h)
+	r.memory.remember(h)
+	r.givenBack.Add(1)
+	if m := r.terms.maxDeliver; m > 0 && h.deliveries >= m {
+		r.log.Error("message given back at its last delivery: the server gives it up", "sequence", h.place.sequence, "deliveries", h.deliveries)
+	}
+	if err := h.msg.NakWithDelay(after); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+		r.log.Warn("message not given back: the server delivers it after the ack wait", "sequence", h.place.sequence, "error", err)
+	}
+}
+
+// returnAll gives back what the run leaves undone when it ends. Where order matters that
+// waits for the last handler, because the server delivers in the order in which it gets
+// messages back: the process that takes over then begins where this one ended.
+func (r *run) returnAll(hs ...*held) {
+	if r.ordered {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.kept = append(r.kept, hs...)
+		return
+	}
+	for _, h := range hs {
+		r.giveBack(h, 0)
+	}
+}
+
+func (r *run) returnKept() {
+	r.mu.Lock()
+	kept := r.kept
+	r.mu.Unlock()
+	slices.SortFunc(kept, func(a, b *held) int { return cmp.Compare(a.place.sequence, b.place.sequence) })
+	for _, h := range kept {
+		r.giveBack(h, 0)
+	}
+}
+
+// bury gives the batch's first message up: its dead letter is committed first, and only then
+// the server is told. It returns the messages that are still to be processed.
+func (r *run) bury(batch []*held, attempts int, reason error) []*held {
+	h := batch[0]
+	log := r.log.With("sequence", h.place.sequence, "subject", h.message.Topic, "attempts", attempts, "reason", reason)
+	if r.burier == nil {
+		log.Error("message given up without a dead letter")
+		r.terminate(h, reason)
+		return batch[1:]
+	}
+	m := h.message
+	m.Attempt = attempts
+	r.busy.Add(1)
+	result := r.burier.Bury(r.handling, m, reason)
+	r.busy.Add(-1)
+	switch {
+	case result.Outcome == dedup.Buried:
+		log.Error("message given up; it is among the dead letters")
+		r.terminate(h, reason)
+		return batch[1:]
+	case result.Outcome.Settled():
+		r.acknowledge(h)
+		return batch[1:]
+	}
+	// Whatever the policy thinks of the message, only what it says of this error's cause
+	// matters here: to wait for it, or to end.
+	h.streak++
+	if d := r.policy.Decide(result, 0, h.streak); d.Action == consumers.Stop {
+		return r.giveUp(batch, result)
+	}
+	return r.retry(batch, result, r.policy.Delay(h.streak))
+}

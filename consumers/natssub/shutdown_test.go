@@ -1,0 +1,241 @@
+package natssub_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/semel-dev/semel/consumers/natssub"
+	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/store"
+)
+
+// blocker is a processor whose handlers tell that they run and wait to be told to end.
+func blocker() (p *processor, running <-chan string, finish chan<- struct{}) {
+	begun, end := make(chan string, 100), make(chan struct{})
+	return &processor{process: func(ctx context.Context, m dedup.Message) dedup.Result {
+		begun <- string(m.Body)
+		select {
+		case <-end:
+			return applied
+		case <-ctx.Done():
+			return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultCanceled, Err: ctx.Err()}
+		}
+	}}, begun, end
+}
+
+// The ack wait is 30 seconds in these tests: what another process gets sooner was given back.
+
+func TestShutdownGivesBackWhatHasNotBegunAndWaitsForWhatHas(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, numbered(10)...)
+	p, running, finish := blocker()
+	r := consume(t, js, p, natssub.WithConcurrency(1))
+	receive(t, running)
+	eventually(t, "all fetched", func() bool { return info(t, js).Delivered.Consumer == 10 })
+	r.cancel()
+
+	other := &processor{}
+	o := consume(t, js, other)
+	eventually(t, "the others given back", func() bool { return len(other.got()) == 9 })
+	select {
+	case <-r.done:
+		t.Fatal("Run returned while a handler was running")
+	default:
+	}
+	finish <- struct{}{}
+	if err := r.wait(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	settled(t, js)
+	o.stop()
+	if got := other.got(); slices.Contains(got, "1") {
+		t.Errorf("the running message was given back: %v", got)
+	}
+}
+
+func TestShutdownCancelsAHandlerThatTakesTooLongAndGivesItsMessageBack(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, "slow")
+	p, running, _ := blocker()
+	r := consume(t, js, p, natssub.WithDrain(50*time.Millisecond))
+	receive(t, running)
+	r.cancel()
+	if err := r.wait(); !errors.Is(err, natssub.ErrUnclean) || !strings.Contains(err.Error(), "were cancelled") {
+		t.Errorf("Run: %v", err)
+	}
+	other := &processor{process: func(_ context.Context, m dedup.Message) dedup.Result {
+		if m.Attempt != 1 {
+			t.Errorf("attempt %d: the cancelled run was counted", m.Attempt)
+		}
+		return applied
+	}}
+	o := consume(t, js, other)
+	settled(t, js)
+	o.stop()
+}
+
+func TestShutdownDoesNotWaitForEverForAHandlerThatHangs(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, numbered(3)...)
+	running, finish, returned := make(chan struct{}, 10), make(chan struct{}), make(chan struct{})
+	p := &processor{process: func(context.Context, dedup.Message) dedup.Result {
+		running <- struct{}{}
+		<-finish
+		close(returned)
+		return applied
+	}}
+	r := consume(t, js, p, natssub.WithConcurrency(1), natssub.WithDrain(10*time.Millisecond))
+	receive(t, running)
+	begun := time.Now()
+	r.cancel()
+	if err := r.wait(); !errors.Is(err, natssub.ErrUnclean) || !strings.Contains(err.Error(), "did not return") {
+		t.Errorf("Run: %v", err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("Run returned after %s", took)
+	}
+	close(finish)
+	<-returned
+}
+
+func TestShutdownDoesNotWaitForARetry(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]natssub.Option{{natssub.WithOrder()}, nil} {
+		js := startBroker(t).connect()
+		makeStream(t, js)
+		publish(t, js, "a", "b")
+		p := &processor{process: func(context.Context, dedup.Message) dedup.Result {
+			return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultHandler, Err: dedup.RetryAfter(time.Hour, errors.New("bad"))}
+		}}
+		r := consume(t, js, p, opts...)
+		eventually(t, "a failure", func() bool { return len(p.got()) > 0 })
+		r.stop()
+	}
+}
+
+func TestAnIdleConsumerStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	r := consume(t, js, &processor{})
+	eventually(t, "a request at the server", func() bool { return info(t, js).NumWaiting > 0 })
+	begun := time.Now()
+	r.stop()
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if i := info(t, js); i.NumWaiting != 0 {
+		t.Errorf("%d requests left at the server", i.NumWaiting)
+	}
+}
+
+func TestStoppingOverAndOverLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	const total = 2000
+	publish(t, js, numbered(total)...)
+	seen := map[string]int{}
+	for len(seen) < total {
+		p := &processor{}
+		r := consume(t, js, p, natssub.WithConcurrency(2))
+		eventually(t, "some messages", func() bool { return len(p.got()) >= 50 || len(seen)+len(p.got()) >= total })
+		r.stop()
+		for _, body := range p.got() {
+			seen[body]++
+		}
+	}
+	// Anything that was lost between the server and the consumers would be pending for the
+	// whole ack wait.
+	settled(t, js)
+	for body, n := range seen {
+		if n != 1 {
+			t.Errorf("message %s processed %d times", body, n)
+		}
+	}
+}
+
+// A deployment that stops the old process before it starts the new one keeps the order.
+func TestOrderIsKeptOverCleanRestarts(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	const total = 300
+	publish(t, js, numbered(total)...)
+	var got []string
+	for len(got) < total {
+		p := &batches{}
+		p.process = func(context.Context, dedup.Message) dedup.Result {
+			time.Sleep(time.Millisecond)
+			return applied
+		}
+		r := consume(t, js, p, natssub.WithOrder())
+		eventually(t, "some messages", func() bool { return len(p.got()) >= 20 || len(got)+len(p.got()) >= total })
+		r.stop()
+		got = append(got, p.got()...)
+	}
+	if !slices.Equal(got, numbered(total)) {
+		t.Errorf("processed out of order: %v", got)
+	}
+}
+
+func TestAHandlerThatEndsItsGoroutineEndsRun(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, "a")
+	r := consume(t, js, &processor{process: func(context.Context, dedup.Message) dedup.Result {
+		runtime.Goexit()
+		return applied
+	}})
+	if err := r.wait(); err == nil || !strings.Contains(err.Error(), "Goexit") {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestRunEndsWithAnErrorThatNeedsAPerson(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, "a")
+	p := &processor{process: func(context.Context, dedup.Message) dedup.Result {
+		return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultSetup, Err: errNoTables}
+	}}
+	r := consume(t, js, p)
+	if err := r.wait(); !errors.Is(err, errNoTables) || errors.Is(err, natssub.ErrUnclean) {
+		t.Errorf("Run: %v", err)
+	}
+	other := &processor{}
+	o := consume(t, js, other)
+	settled(t, js)
+	o.stop()
+}
+
+var errNoTables = errors.New("tables are missing")
+
+func TestAProcessorThatBreaksItsContractEndsRun(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, "a")
+	r := consume(t, js, &mute{}, natssub.WithBatch(1, 0))
+	if err := r.wait(); err == nil || !strings.Contains(err.Error(), "0 results for 1 messages") {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// mute answers nothing.
+type mute struct{ processor }
+
+func (*mute) ProcessBatch(context.Context, []dedup.Message) []dedup.Result { return nil }
