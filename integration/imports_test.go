@@ -1,0 +1,125 @@
+package integration
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/semel-dev/semel"
+
+// picture says what the shipped code of each package may import besides the standard
+// library: packages of this module below their path in it, others by a prefix of their path.
+// Imports point to store; adapters never import each other; only integration and
+// examples see two client libraries.
+var picture = map[string][]string{
+	"store":             {},
+	"store/storetest":   {"store"},
+	"store/memstore":    {"store"},
+	"store/pgstore":     {"store", "github.com/jackc/pgx/v5"},
+	"dedup":             {"store"},
+	"consumers":         {"dedup", "store", "github.com/cenkalti/backoff/v4"},
+	"outbox":            {"store", "github.com/cenkalti/backoff/v4"},
+	"outbox/outboxtest": {"outbox", "store"},
+
+	"consumers/kafkasub":   {"consumers", "dedup", "store", "github.com/segmentio/kafka-go"},
+	"consumers/natssub":    {"consumers", "dedup", "store", "github.com/nats-io/nats.go"},
+	"consumers/webhooksub": {"consumers", "consumers/webhooksub/standardwebhooks", "dedup", "store"},
+	// The signature scheme of both halves of a webhook, on the standard library alone.
+	"consumers/webhooksub/standardwebhooks": {},
+
+	"outbox/kafkapub":   {"outbox", "store", "github.com/segmentio/kafka-go"},
+	"outbox/natspub":    {"outbox", "store", "github.com/nats-io/nats.go"},
+	"outbox/webhookpub": {"outbox", "store", "consumers/webhooksub/standardwebhooks", "code.dny.dev/ssrf"},
+}
+
+// anything marks the folders whose programs may put adapters together.
+var anything = []string{"integration", "examples"}
+
+func TestImportsFollowThePicture(t *testing.T) {
+	seen := map[string]bool{}
+	for dir, imports := range importsByPackage(t) {
+		if slices.ContainsFunc(anything, func(top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }) {
+			continue
+		}
+		allowed, drawn := picture[dir]
+		if !drawn {
+			t.Errorf("package %s is not in the picture: draw it there, with what it may import", dir)
+			continue
+		}
+		seen[dir] = true
+		for imported, file := range imports {
+			if !mayImport(allowed, imported) {
+				t.Errorf("%s imports %s, which the picture does not let package %s do", file, imported, dir)
+			}
+		}
+	}
+	for dir := range picture {
+		if !seen[dir] {
+			t.Errorf("the picture has a package %s that is not there", dir)
+		}
+	}
+}
+
+func mayImport(allowed []string, imported string) bool {
+	if inside, ours := strings.CutPrefix(imported, module+"/"); ours {
+		return slices.Contains(allowed, inside)
+	}
+	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	return slices.ContainsFunc(allowed, func(prefix string) bool {
+		return imported == prefix || strings.HasPrefix(imported, prefix+"/")
+	})
+}
+
+// importsByPackage reads every shipped Go file: for each folder what it imports, and a file
+// that does.
+func importsByPackage(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	root := ".."
+	packages := map[string]map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); name == "testdata" || name != ".." && strings.HasPrefix(name, ".") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(rel)
+		if packages[dir] == nil {
+			packages[dir] = map[string]string{}
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			packages[dir][imported] = path
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
