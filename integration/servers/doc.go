@@ -21,22 +21,22 @@
 // on the operating system thread that started the server. Windows has no such guard: there a server outlives a process
 // that died without stopping it.
 //
+// Started servers accept every client that reaches their loopback port, without a password. They are for tests and
+// demonstrations, never for data that matters.
+//
 // # Apache Kafka
 //
 // What this project asks of a broker is the list in kafka_test.go: writes with all acknowledgements and each compression,
 // reads of one partition, topics made, deleted and made again, a group's join, sync, heartbeat, commit and leave, a
-// rebalance with a second member, a stale commit refused, committed offsets read from outside, and all of it after the
-// broker was killed and started again. With kafka-go v0.4.51 every point of it works on Apache Kafka 3.7.2, 3.9.2,
+// rebalance with a second member, a stale commit refused, committed offsets read from outside; and, in apache_test.go,
+// messages, offsets and the member itself after the broker was killed and started again. With kafka-go v0.4.51 every point of it works on Apache Kafka 3.7.2, 3.9.2,
 // 4.0.0, 4.0.2, 4.1.2, 4.2.2, 4.3.1 and 4.4.0, on Java 17. Why, in the versions that the brokers state:
 //
 //   - kafka-go joins groups with version 2 since v0.4.48 and with version 1 before. Kafka 4.0.0 accepts joins from
-//     version 2 (no group of an older kafka-go can form there); 4.0.2 and later accept them from version 0 again.
+//     version 2, which leaves older releases of kafka-go out; 4.0.2 and later accept them from version 0 again.
 //   - Kafka 4 has dropped fetch up to version 3, list-offsets 0, create-topics up to 1, delete-topics 0, offset-commit up
 //     to 1 and offset-fetch 0. kafka-go uses none of these.
 //
 // On all these versions, and on kfake, a commit of the old generation is still accepted while its group rebalances, and
 // refused once the new generation has begun.
-//
-// Started servers accept every client that reaches their loopback port, without a password. They are for tests and
-// demonstrations, never for data that matters.
 package servers

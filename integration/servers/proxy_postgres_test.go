@@ -354,8 +354,12 @@ func TestProxyCarriesCopyAndCancel(t *testing.T) {
 		waiting <- err
 	}()
 	active := "select count(*) from pg_stat_activity where query like 'select pg_sleep%' and datname = current_database()"
-	for query[int](t, r.direct, active) == 0 {
-	}
+	within(t, func(context.Context) error {
+		if query[int](t, r.direct, active) == 0 {
+			return errors.New("the query has not reached the server")
+		}
+		return nil
+	})
 	if err := r.client.PgConn().CancelRequest(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/semel-dev/semel/store"
 )
 
-// Store is one memory. It is safe for concurrent use.
+// Store is one memory. It implements all contracts of package store, with *Tx for a
+// transaction, and is safe for concurrent use.
 type Store struct {
 	lockWait time.Duration
 	leases   leases
