@@ -240,8 +240,16 @@ func TestBatchIsAsLargeAsItMayBeAndWaitsNoLongerThanItsLinger(t *testing.T) {
 	if took := time.Since(began); took >= 500*time.Millisecond {
 		t.Errorf("a full batch waited for %s", took)
 	}
-	untilCommitted(t, b, 0, 35)
+	// One that does not is waited for.
+	produce(t, b, 0, "first")
+	time.Sleep(50 * time.Millisecond)
+	produce(t, b, 0, "second")
+	p.untilCalls(t, 37)
+	untilCommitted(t, b, 0, 37)
 	r.stop(t)
+	if last := p.sizes[len(p.sizes)-1]; last != 2 {
+		t.Errorf("the last batch has %d messages, want the two that came within the linger", last)
+	}
 }
 
 // What has not settled is the first of the next slice, alone, and what is before it is committed.

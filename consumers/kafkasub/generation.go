@@ -80,6 +80,7 @@ func (g *generation) drain(lanes []*lane, running *sync.WaitGroup, cancel contex
 				g.untidy(fmt.Errorf("what runs of %s from offset %d on did not finish within %s and was cancelled", l.at, l.settled.Load(), g.conf.drain))
 			}
 		}
+		cancel()
 		select {
 		case <-ended:
 		case <-time.After(rollbackLimit):

@@ -244,7 +244,12 @@ func TestTopicThatIsMadeAgainIsReadFromItsStart(t *testing.T) {
 			kept := newMarks()
 			p := newFake(kept.apply)
 			_, log := newLogBook(t)
-			r := run(t, newConsumer(t, groupConfig(b), p, log))
+			cfg := groupConfig(b)
+			if !stopped {
+				// The reader has to notice by itself, before a new log has grown past the position.
+				cfg.PartitionWatchInterval = time.Minute
+			}
+			r := run(t, newConsumer(t, cfg, p, log))
 			untilCommitted(t, b, 0, 5)
 			if stopped {
 				r.stop(t)
@@ -256,7 +261,7 @@ func TestTopicThatIsMadeAgainIsReadFromItsStart(t *testing.T) {
 			makeTopic(t, b, 1)
 			produce(t, b, 0, numbered("new", 7)...) // longer than the old one
 			if stopped {
-				r = run(t, newConsumer(t, groupConfig(b), p, log))
+				r = run(t, newConsumer(t, cfg, p, log))
 			}
 			p.until(t, "the new records", func() bool { return len(p.calls) >= 12 })
 			untilCommitted(t, b, 0, 7)

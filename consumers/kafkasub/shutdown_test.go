@@ -59,7 +59,8 @@ func TestShutdownCancelsAHandlerAtTheDrainLimit(t *testing.T) {
 		<-ctx.Done()
 		return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultCanceled, Err: ctx.Err()}
 	})
-	r := run(t, newConsumer(t, groupConfig(b), p, kafkasub.WithDrain(300*time.Millisecond)))
+	book, log := newLogBook(t)
+	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithDrain(300*time.Millisecond)))
 	<-entered
 	began := time.Now()
 	r.cancel()
@@ -69,6 +70,9 @@ func TestShutdownCancelsAHandlerAtTheDrainLimit(t *testing.T) {
 	}
 	if !errors.Is(err, kafkasub.ErrNotClean) || !strings.Contains(err.Error(), "orders/0 from offset 2 on did not finish within 300ms and was cancelled") {
 		t.Errorf("Run = %v, want that it was not clean", err)
+	}
+	if book.has("ignores its cancelled context") {
+		t.Error("the handler was not cancelled but left behind")
 	}
 	if got := committed(t, b, 0); got != 2 {
 		t.Errorf("committed %d, want 2", got)
