@@ -36,7 +36,7 @@ func (g *generation) work(ctx context.Context) {
 	handlers, cancel := context.WithCancel(context.WithoutCancel(g.ctx))
 	defer cancel()
 
-	lanes := g.lanes(stop)
+	lanes := g.lanes()
 	g.own(lanes)
 	g.conf.log.Info("partitions assigned", "generation", g.gen.ID, "member", g.gen.MemberID, "partitions", places(lanes))
 	g.commits.start()
@@ -107,11 +107,11 @@ func (g *generation) untidy(err error) {
 	g.conf.log.Warn("partitions are given up", "error", err)
 }
 
-func (g *generation) lanes(leave func()) []*lane {
+func (g *generation) lanes() []*lane {
 	var lanes []*lane
 	for topic, assigned := range g.gen.Assignments {
 		for _, a := range assigned {
-			lanes = append(lanes, newLane(g, place{topic, a.ID}, a.Offset, leave))
+			lanes = append(lanes, newLane(g, place{topic, a.ID}, a.Offset))
 		}
 	}
 	return lanes

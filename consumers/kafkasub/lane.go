@@ -45,11 +45,11 @@ type head struct {
 	due      time.Time // of the next try
 }
 
-func newLane(g *generation, at place, start int64, leave func()) *lane {
+func newLane(g *generation, at place, start int64) *lane {
 	l := &lane{
 		at: at, conf: &g.conf, commits: g.commits, log: g.logAt(at), done: make(chan struct{}),
 		head: g.known(at), limit: 1,
-		feed: newFeed(g, at, start, leave),
+		feed: newFeed(g, at, start),
 	}
 	if !g.conf.noDeadLetters {
 		l.burier, _ = g.processor.(dedup.Burier)

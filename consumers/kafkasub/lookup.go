@@ -9,6 +9,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/semel-dev/semel/dedup"
 )
 
 // lookup asks the brokers what neither the group nor a reader can tell.
@@ -117,7 +119,42 @@ func (l *lookup) bounds(ctx context.Context, at place, isolation kafka.Isolation
 // delivers cannot say it; the attributes of the batch that holds the record can. A record that
 // has meanwhile been removed is taken for data.
 func (l *lookup) isControl(ctx context.Context, at place, offset int64) (control bool, err error) {
-	err = l.ask(ctx, func(ctx context.Context) error {
+	err = l.batches(ctx, at, offset, func(batch protocol.RecordReader) error {
+		b, ok := batch.(*protocol.ControlBatch)
+		control = control || ok && b.BaseOffset == offset
+		return nil
+	})
+	return control, err
+}
+
+// isSame tells whether the log still has the record that was read from it. It is taken for the
+// same as long as nothing speaks against it: when it has been removed, or never had a time.
+func (l *lookup) isSame(ctx context.Context, at place, read dedup.Position) (same bool, err error) {
+	same = true
+	if read.Time.IsZero() {
+		return same, nil
+	}
+	err = l.batches(ctx, at, read.Offset, func(batch protocol.RecordReader) error {
+		for {
+			record, err := batch.ReadRecord()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if record.Offset == read.Offset {
+				same = record.Time.Equal(read.Time)
+			}
+		}
+	})
+	return same, err
+}
+
+// batches calls f with the batch that holds the offset and perhaps others. It makes no call if there is
+// nothing at the offset or behind it.
+func (l *lookup) batches(ctx context.Context, at place, offset int64, f func(protocol.RecordReader) error) error {
+	return l.ask(ctx, func(ctx context.Context) error {
 		// The smallest sizes: a broker always returns the first batch whole.
 		res, err := l.client.Fetch(ctx, &kafka.FetchRequest{
 			Topic: at.topic, Partition: at.partition, Offset: offset,
@@ -134,14 +171,13 @@ func (l *lookup) isControl(ctx context.Context, at place, offset int64) (control
 		}
 		stream, ok := res.Records.(*protocol.RecordStream)
 		if !ok {
-			return nil // nothing is left there
+			return nil
 		}
 		for _, batch := range stream.Records {
-			if b, ok := batch.(*protocol.ControlBatch); ok && b.BaseOffset == offset {
-				control = true
+			if err := f(batch); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
-	return control, err
 }

@@ -1,10 +1,9 @@
 package natssub
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
@@ -75,27 +74,10 @@ func (r *run) giveBack(h *held, after time.Duration) {
 	}
 }
 
-// returnAll gives back what the run leaves undone when it ends. Where order matters that
-// waits for the last handler, because the server delivers in the order in which it gets
-// messages back: the process that takes over then begins where this one ended.
-func (r *run) returnAll(hs ...*held) {
-	if r.ordered {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.kept = append(r.kept, hs...)
-		return
-	}
+// giveBackAll leaves messages to others when the run ends. The server promises no order among
+// what it gets back, so there is none to keep here.
+func (r *run) giveBackAll(hs []*held) {
 	for _, h := range hs {
-		r.giveBack(h, 0)
-	}
-}
-
-func (r *run) returnKept() {
-	r.mu.Lock()
-	kept := r.kept
-	r.mu.Unlock()
-	slices.SortFunc(kept, func(a, b *held) int { return cmp.Compare(a.place.sequence, b.place.sequence) })
-	for _, h := range kept {
 		r.giveBack(h, 0)
 	}
 }
@@ -106,9 +88,8 @@ func (r *run) bury(batch []*held, attempts int, reason error) []*held {
 	h := batch[0]
 	log := r.log.With("sequence", h.place.sequence, "subject", h.message.Topic, "attempts", attempts, "reason", reason)
 	if r.burier == nil {
-		log.Error("message given up without a dead letter")
-		r.terminate(h, reason)
-		return batch[1:]
+		r.end(fmt.Errorf("message %d would be given up, and there are no dead letters: %w", h.place.sequence, reason))
+		return batch
 	}
 	m := h.message
 	m.Attempt = attempts

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/semel-dev/semel/consumers/natssub"
 	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/store"
@@ -70,6 +72,23 @@ func TestABatchIsProcessedWhenItIsFull(t *testing.T) {
 	r.stop()
 	if p.calls != 10 || p.largest() != 10 || p.each != 0 {
 		t.Errorf("%d batches, the largest of %d, and %d chains; want 10 batches of 10", p.calls, p.largest(), p.each)
+	}
+}
+
+// Less than half of the hand is free and everything in it waits: nothing will make room
+// before the batch is full.
+func TestABatchFillsAlthoughTheHandIsNearlyFull(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, numbered(20)...)
+	p := &batches{}
+	r := consumeWith(t, js, jetstream.ConsumerConfig{Durable: durable, MaxRequestBatch: 3}, p,
+		natssub.WithBatch(10, time.Hour), natssub.WithConcurrency(1), natssub.WithPrefetch(10))
+	settled(t, js)
+	r.stop()
+	if p.calls != 2 {
+		t.Errorf("%d batches, want 2", p.calls)
 	}
 }
 

@@ -158,19 +158,30 @@ func TestABurialThatFailsIsRepeatedBeforeTheServerHearsOfIt(t *testing.T) {
 	}
 }
 
-func TestWithoutDeadLettersAMessageIsTerminated(t *testing.T) {
+func TestWithoutDeadLettersRunEndsAndTheMessageStays(t *testing.T) {
 	t.Parallel()
 	js := startBroker(t).connect()
 	makeStream(t, js)
 	heard := terminations(t, js)
 	publish(t, js, "a")
-	p := &processor{process: func(context.Context, dedup.Message) dedup.Result { return failed(store.FaultHandler, "bad") }}
+	bad := errors.New("bad")
+	p := &processor{process: func(context.Context, dedup.Message) dedup.Result {
+		return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultHandler, Err: bad}
+	}}
 	r := consume(t, js, plain{p}, quick, natssub.WithoutDeadLetters())
-	if said := receive(t, heard); said.Reason != "bad" {
-		t.Errorf("the server says %+v", said)
+	if err := r.wait(); !errors.Is(err, bad) || errors.Is(err, natssub.ErrNotClean) || !strings.Contains(err.Error(), "dead letters") {
+		t.Errorf("Run: %v", err)
 	}
+	if n := len(p.got()); n != 3 {
+		t.Errorf("%d runs, want 3", n)
+	}
+	next := &processor{}
+	n := consume(t, js, next)
 	settled(t, js)
-	r.stop()
+	n.stop()
+	if len(next.got()) != 1 || len(heard) > 0 {
+		t.Error("the message did not come back")
+	}
 }
 
 // plain cannot bury.

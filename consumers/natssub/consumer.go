@@ -11,11 +11,11 @@ import (
 	"github.com/semel-dev/semel/dedup"
 )
 
-// ErrUnclean is in the error of a Run that could not finish or give back all that it had in
+// ErrNotClean is in the error of a Run that could not finish or give back all that it had in
 // hand: a handler had to be cancelled or did not return at all, or the server did not
 // confirm what was given back. Nothing is lost by it. What was not given back is delivered
 // again when its ack wait ends, and the marks tell what had been done.
-var ErrUnclean = errors.New("not everything in hand was finished or given back")
+var ErrNotClean = errors.New("not everything in hand was finished or given back")
 
 // Consumer processes the messages of one durable pull consumer. Make it with [New] or
 // [Bind]; nothing happens before Run.
@@ -77,6 +77,9 @@ func newConsumer(js jetstream.JetStream, stream, durable string, p dedup.Process
 	}
 	cfg := defaults()
 	for _, o := range opts {
+		if o == nil {
+			return nil, errors.New("natssub: an option is nil: leave it out")
+		}
 		o.apply(&cfg)
 	}
 	if err := cfg.settle(p); err != nil {
@@ -96,13 +99,13 @@ func newConsumer(js jetstream.JetStream, stream, durable string, p dedup.Process
 
 // Run fetches and processes messages until ctx ends, then stops fetching, gives back what
 // has not begun, lets the running handlers finish (see [WithDrain]) and returns. It returns
-// nil when all of that went well, and otherwise an error that holds [ErrUnclean].
+// nil when all of that went well, and otherwise an error that holds [ErrNotClean].
 //
 // It returns earlier, after the same cleaning up, when going on makes no sense: the
 // processor's check fails, the server cannot be reached at the start, the stream or the
 // durable is not there, its settings cannot be worked with, the durable is deleted, the
-// connection is closed for good, or the processor says that a person is needed. A
-// connection that is lost and found again is no reason; nor is a store that cannot be
+// connection is closed for good, the processor says that a person is needed, or a message
+// would have to be given up [WithoutDeadLetters]. A connection that is lost and found again is no reason; nor is a store that cannot be
 // reached, for which it waits.
 //
 // The durable outlives Run. One Run at a time; it may be called again.

@@ -130,7 +130,7 @@ func TestEveryEffectTakesPlaceOnceWhateverHappens(t *testing.T) {
 			b.stop()
 			b.start()
 			other.cancel()
-			if err := other.wait(); err != nil && !errors.Is(err, natssub.ErrUnclean) {
+			if err := other.wait(); err != nil && !errors.Is(err, natssub.ErrNotClean) {
 				t.Error(err)
 			}
 			eventually(t, "reconnected", js.Conn().IsConnected)

@@ -3,12 +3,15 @@ package natssub_test
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/memstore"
 )
 
 func TestAMessageIsHandedOverAsTheStreamHoldsIt(t *testing.T) {
@@ -112,5 +115,41 @@ func TestTheSamePlaceInAStreamMadeAgainHasAnotherKey(t *testing.T) {
 	}
 	if key(t, ms[0]) == key(t, ms[1]) {
 		t.Error("two messages have one key")
+	}
+}
+
+// A server that loses the stream's files, but not the durable's, counts from one again.
+func TestNothingNewIsTakenForADuplicateAfterTheStreamLostItsState(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t)
+	b.files = t.TempDir()
+	b.start()
+	js := b.connect()
+	makeStream(t, js)
+	s := memstore.New()
+	g := guard(t, s, never)
+	publish(t, js, "a", "b")
+	r := consume(t, js, g)
+	settled(t, js)
+	r.stop()
+
+	b.stop()
+	files, err := filepath.Glob(filepath.Join(b.files, "jetstream", "*", "streams", stream, "msgs"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the stream's files are not where they were: %v, %v", files, err)
+	}
+	if err := os.RemoveAll(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	eventually(t, "reconnected", js.Conn().IsConnected)
+	publish(t, js, "c", "d")
+	r = consume(t, js, g)
+	settled(t, js)
+	r.stop()
+	for _, body := range []string{"a", "b", "c", "d"} {
+		if n := s.Get("effect/" + body); n != 1 {
+			t.Errorf("%s took effect %d times, want once", body, n)
+		}
 	}
 }

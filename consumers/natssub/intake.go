@@ -167,6 +167,6 @@ func (r *run) arrive(msg jetstream.Msg) {
 	case copied:
 		r.log.Debug("a copy of a message in hand was dropped", "sequence", h.place.sequence, "deliveries", h.deliveries)
 	case late:
-		r.returnAll(h)
+		r.giveBack(h, 0)
 	}
 }

@@ -74,7 +74,7 @@ func (r *run) handle(batch []*held) {
 		}
 		batch = r.settle(batch, r.process(batch))
 	}
-	r.returnAll(batch...)
+	r.giveBackAll(batch)
 }
 
 // process hands the batch to the processor and measures its pace.

@@ -3,6 +3,8 @@ package natssub
 import (
 	"slices"
 	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 func message(sequence uint64, deliveries int) *held {
@@ -116,5 +118,32 @@ func TestTheLineIsTakenFromTheFrontAndASuspectAlone(t *testing.T) {
 	}
 	for _, m := range h.close() {
 		t.Errorf("message %d is left", m.place.sequence)
+	}
+}
+
+// beaten counts heartbeats.
+type beaten struct {
+	jetstream.Msg
+	beats int
+}
+
+func (b *beaten) InProgress() error {
+	b.beats++
+	return nil
+}
+
+// A heartbeat behind a nak would undo it: the server would wait for the whole ack wait.
+func TestAnAnsweredMessageGetsNoHeartbeat(t *testing.T) {
+	msg := &beaten{}
+	h := message(1, 1)
+	h.msg = msg
+	for range 2 {
+		if err := h.beat(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.hush()
+	if err := h.beat(); err != nil || msg.beats != 2 {
+		t.Errorf("%d heartbeats, want 2 (%v)", msg.beats, err)
 	}
 }

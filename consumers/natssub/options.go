@@ -16,14 +16,18 @@ type option func(*config)
 
 func (o option) apply(c *config) { o(c) }
 
-// config is what the options set. Zero means "not set" until settle has filled it in.
+// config is what the options set. Lanes and prefetch may be left to settle.
 type config struct {
 	lanes    int
+	lanesSet bool
 	ordered  bool
 	batched  bool
 	batch    int
 	linger   time.Duration
-	prefetch int
+
+	prefetch    int
+	prefetchSet bool
+
 	policy   consumers.Policy
 	drain    time.Duration
 	ackLimit time.Duration
@@ -35,7 +39,9 @@ type config struct {
 // needs a database connection of its own while it runs. There is no order between handlers.
 // With 1, messages are handled in the order in which the server delivers them: that of the
 // stream as long as nothing fails, is delivered again or goes to another process.
-func WithConcurrency(n int) Option { return option(func(c *config) { c.lanes = n }) }
+func WithConcurrency(n int) Option {
+	return option(func(c *config) { c.lanes, c.lanesSet = n, true })
+}
 
 // WithOrder runs one handler and makes a message that failed wait at its head, with all
 // others behind it, until it is settled or buried, instead of giving it back to the server
@@ -58,8 +64,11 @@ func WithBatch(size int, linger time.Duration) Option {
 // WithPrefetch bounds the messages in hand: those fetched and waiting, those that handlers
 // work on, and those whose acknowledgement is on its way. The default is 16 for each handler,
 // or two batches. More helps only where the round trip to the server is long; fewer share the
-// work more evenly between processes. It is lowered to MaxAckPending where that is less.
-func WithPrefetch(n int) Option { return option(func(c *config) { c.prefetch = n }) }
+// work more evenly between processes and need less memory. It is lowered to MaxAckPending
+// where that is less.
+func WithPrefetch(n int) Option {
+	return option(func(c *config) { c.prefetch, c.prefetchSet = n, true })
+}
 
 // WithPolicy decides how often and after which delays a failed message is tried again; the
 // default is [consumers.DefaultPolicy].
@@ -78,14 +87,13 @@ func WithAckLimit(limit time.Duration) Option {
 	return option(func(c *config) { c.ackLimit = limit })
 }
 
-// WithoutDeadLetters accepts a processor that cannot bury. A message that is given up is then
-// terminated on the server with the reason, and logged as an error: of a stream with limits
-// retention it can still be read by its sequence, of a work queue it is gone. There is
-// no mark, so if the termination does not reach the server the message is tried again.
+// WithoutDeadLetters makes Run return with an error where a message would be given up. The
+// message is given back, so the next process to get it ends as well until somebody mends the
+// cause. It is required when the processor is no [dedup.Burier].
 func WithoutDeadLetters() Option { return option(func(c *config) { c.buryless = true }) }
 
 // WithLogger sets the logger; the default discards. Retries and unconfirmed acknowledgements
-// are warnings, messages given up are errors.
+// are warnings, messages that are given up are errors.
 func WithLogger(l *slog.Logger) Option { return option(func(c *config) { c.log = l }) }
 
 const (
@@ -96,7 +104,6 @@ const (
 
 func defaults() config {
 	return config{
-		lanes: -1, prefetch: -1,
 		policy:   consumers.DefaultPolicy(),
 		drain:    10 * time.Second,
 		ackLimit: 5 * time.Second,
@@ -109,20 +116,18 @@ func (c *config) settle(p dedup.Processor) error {
 	if !c.batched {
 		c.batch = 1
 	}
-	if c.ordered {
-		if c.lanes > 1 {
-			return fmt.Errorf("WithConcurrency(%d) and WithOrder exclude each other: order needs one handler, so leave out one of them", c.lanes)
-		}
-		c.lanes = 1
-	}
 	switch {
-	case c.lanes != -1:
+	case c.ordered && c.lanesSet && c.lanes > 1:
+		return fmt.Errorf("WithConcurrency(%d) and WithOrder exclude each other: order needs one handler, so leave out one of them", c.lanes)
+	case c.lanesSet:
+	case c.ordered:
+		c.lanes = 1
 	case c.batched:
 		c.lanes = defaultBatchLanes
 	default:
 		c.lanes = defaultLanes
 	}
-	if c.prefetch == -1 {
+	if !c.prefetchSet {
 		c.prefetch = prefetchPerLane * c.lanes
 		if c.batched {
 			c.prefetch = 2 * c.batch * c.lanes

@@ -31,7 +31,6 @@ type run struct {
 	mu     sync.Mutex
 	cause  error
 	faults []error
-	kept   []*held // what is given back in order, at the end
 	// left: Run has gone, and handlers that return now are nobody's.
 	left    bool
 	answers sync.WaitGroup
@@ -65,10 +64,9 @@ func (r *run) work(ctx context.Context) error {
 
 	<-r.live.Done()
 	// What has not begun goes back first: somebody else may have a free hand for it.
-	r.returnAll(r.hand.close()...)
+	r.giveBackAll(r.hand.close())
 	r.drainLanes(&lanes)
 	fetching.Wait()
-	r.returnKept()
 
 	r.mu.Lock()
 	r.left = true
@@ -157,7 +155,7 @@ func (r *run) pause(d time.Duration) {
 func (r *run) unclean(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.faults = append(r.faults, fmt.Errorf("%w: %w", ErrUnclean, fmt.Errorf(format, args...)))
+	r.faults = append(r.faults, fmt.Errorf("%w: %w", ErrNotClean, fmt.Errorf(format, args...)))
 }
 
 // heartbeats go to every message in hand, whether a handler works on it or it waits, at a

@@ -1,0 +1,91 @@
+// Package natssub consumes a JetStream stream through a durable pull consumer and hands its
+// messages to a processor, usually a guard of package dedup, which gives them their effect
+// once.
+//
+//	c, err := natssub.New(js, "ORDERS", jetstream.ConsumerConfig{
+//		Durable: "billing",
+//		AckWait: 10 * time.Second,
+//	}, guard)
+//	if err != nil {
+//		return err
+//	}
+//	return c.Run(ctx)
+//
+// # One message
+//
+// It is fetched when there is room for it in hand, kept by heartbeats at a third of the ack
+// wait from its arrival on, processed, and then acknowledged; the acknowledgement is
+// confirmed by the server, many of them at a time. One that failed is given back with a
+// delay of ours, not the server's, and others go on meanwhile. One that is given up is
+// committed as a dead letter first and then terminated, so that the server's
+// MSG_TERMINATED advisory carries the reason.
+//
+//	the process is killed                what happens
+//	with the message in hand             it is delivered again when the ack wait ends
+//	before the commit                    the same; nothing had been done
+//	after the commit, before the ack     the same; its mark makes it a duplicate, which is acknowledged
+//	after the dead letter's commit       the same
+//
+// # What is promised
+//
+// A message is acknowledged or terminated only after the processor has settled it. With a
+// guard on transactions its effect is effectively once; everything the server does on its
+// side (redelivery, counts, the duplicate window, the confirmation itself) is a hint that
+// nothing depends on. A message held in two processes at a time is normal: the mark decides.
+//
+// A handler that hangs keeps its message and its heartbeats go on: give what it calls
+// deadlines.
+//
+// Runs survive restarts of the server and outages of the store. In an outage messages stay
+// in hand and are tried again there; it spends no attempts. When Run ends it gives back
+// what has not begun, so others get it at once, and waits for what has.
+//
+// # Order
+//
+// There is none between messages by default. [WithConcurrency](1) follows the stream as long as
+// nothing fails or is delivered again. [WithOrder] also holds everything behind a failed
+// message, in this process. Over crashes, restarts and several processes only the server can
+// keep order: MaxAckPending 1, at the price of a round trip for each message.
+//
+// # Attempts
+//
+// They are counted in this process, by results that were the message's own fault; the
+// server's count of deliveries grows with every shutdown and lost connection, so it does not do.
+// After a restart, or in another process, a message has all its attempts again. Deliveries
+// that vanished are the exception, because a message that ends the process leaves no result:
+// from the third on such messages are tried one at a time, alone, and one with as many of
+// them as the policy has attempts (at least 5) is buried before it runs again.
+//
+// # Settings of the durable that matter
+//
+//   - AckWait: with heartbeats it only decides how soon the messages of a process that was killed
+//     are delivered again. 10 s is good; below a second a busy machine is taken for a dead one.
+//   - MaxDeliver: leave it unlimited. Past it the server gives a message up without telling, and
+//     crashes and shutdowns count. At or below the policy's attempts it is refused; at the last
+//     delivery a message is held in hand instead of being given back.
+//   - BackOff: leave it out. It replaces AckWait, does not apply to messages that are given back
+//     and lengthens the delays of those that do not want it.
+//   - MaxAckPending (1000): messages that wait for a retry count. When they reach it, delivery
+//     stops without a word: watch num_ack_pending, and keep it well above WithPrefetch.
+//   - AckPolicy: explicit. None loses what is in hand, all acknowledges what is not done; both
+//     are refused, and so are ordered and other ephemeral consumers, whose position ends with them.
+//   - InactiveThreshold: the server deletes even a durable after it. One that is made again starts
+//     where DeliverPolicy says: marks absorb what comes twice, and nothing brings back a gap.
+//
+// # Identity
+//
+// [dedup.FromCoordinates] uses stream, stream sequence and the time of storing, so a stream
+// that is deleted and made again is another stream. A publisher's retry past the duplicate window,
+// and a sourced or mirrored copy, has coordinates of its own: take a header that the
+// publisher sets. Header names are compared byte by byte, "Event-Id" is not "event-id".
+// Nats-Msg-Id is an identity only where publishers never use one again.
+//
+// # What is not promised
+//
+// Core NATS has no acknowledgement, redelivery or place in a log, so effectively once cannot be
+// built on it, and this package has nothing for it. A server that loses power may lose
+// messages that it had confirmed to their publishers, unless its sync_interval is "always". An
+// acknowledged message is gone from a work queue and cannot be replayed. Terminating with a
+// reason needs a server of 2.10.4; older ones deliver a buried message once more and then
+// hear that it is done.
+package natssub
