@@ -100,20 +100,16 @@ func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]sto
 		if i != nobody {
 			i = at[i]
 		}
-		return nil, i, g.failed(ctx, err, unit.Fault(err))
+		return nil, i, g.handlerFailed(ctx, err, unit.Fault(err))
 	}
 	limited, cancel := g.commitContext(ctx)
 	defer cancel()
 	end, err := unit.Commit(limited)
-	switch end {
-	case store.Committed:
-		rs.committed()
-		return statuses, nobody, Result{Outcome: Applied}
-	case store.RolledBack:
-		return nil, nobody, g.failed(ctx, err, g.marks.Fault(err))
-	default:
-		return nil, nobody, Result{Unknown, g.marks.Fault(err), err}
+	if end != store.Committed {
+		return nil, nobody, g.notCommitted(ctx, end, err)
 	}
+	rs.committed()
+	return statuses, nobody, Result{Outcome: Applied}
 }
 
 // onlyNew returns the messages to run and where each of them stands among all.

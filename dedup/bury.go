@@ -48,14 +48,10 @@ func (g *TxGuard[TTx]) tryBury(ctx context.Context, burier store.Burier[TTx], id
 	}
 	limited, cancel := g.commitContext(ctx)
 	defer cancel()
-	switch end, err := unit.Commit(limited); end {
-	case store.Committed:
-		return Result{Outcome: Buried}
-	case store.RolledBack:
-		return g.failed(ctx, err, g.marks.Fault(err))
-	default:
-		return Result{Unknown, g.marks.Fault(err), err}
+	if end, err := unit.Commit(limited); end != store.Committed {
+		return g.notCommitted(ctx, end, err)
 	}
+	return Result{Outcome: Buried}
 }
 
 const (

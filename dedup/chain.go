@@ -42,20 +42,16 @@ func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result 
 	}
 	var r runs
 	if _, err := g.handle(ctx, c.unit.Tx(), []identified{*id}, &r); err != nil {
-		fault := c.unit.Fault(err)
+		failed := g.handlerFailed(ctx, err, c.unit.Fault(err))
 		c.rollback(ctx)
-		return g.failed(ctx, err, fault)
+		return failed
 	}
 	end, err := c.end(ctx, following)
-	switch end {
-	case store.Committed:
-		r.committed()
-		return Result{Outcome: Applied}
-	case store.RolledBack:
-		return g.failed(ctx, err, g.marks.Fault(err))
-	default:
-		return Result{Unknown, g.marks.Fault(err), err}
+	if end != store.Committed {
+		return g.notCommitted(ctx, end, err)
 	}
+	r.committed()
+	return Result{Outcome: Applied}
 }
 
 // begin opens the message's transaction unless the end of the last one has done so.

@@ -12,7 +12,8 @@ import (
 )
 
 // HandlerFunc does the work of one message where it cannot share a transaction with the
-// mark. Its context ends when the lease is lost. [Message.FencingToken] lets the place of the
+// mark. Its context ends when the lease is lost, and when it can no longer be known to be
+// held because the store has not answered for the length of a lease. [Message.FencingToken] lets the place of the
 // effect refuse a holder that was overtaken.
 type HandlerFunc func(ctx context.Context, m Message) error
 
@@ -80,6 +81,7 @@ func (g *Guard) Process(ctx context.Context, m Message) Result {
 	if err != nil {
 		return Result{Failed, store.FaultHandler, err}
 	}
+	claimed := time.Now()
 	claim, err := g.leases.Claim(ctx, leaseKey(g.consumer, id.text, id.mark.Key), store.ClaimParams{Lease: g.config.lease, Keep: g.config.keep})
 	if err != nil {
 		return g.failed(ctx, err, g.fault(err))
@@ -88,30 +90,39 @@ func (g *Guard) Process(ctx context.Context, m Message) Result {
 	case store.Done:
 		return Result{Outcome: Duplicate}
 	case store.Fresh:
-		return g.run(ctx, id.m, claim)
+		return g.run(ctx, id.m, claim, claimed)
 	default:
 		return Result{Failed, store.FaultBusy, fmt.Errorf("dedup: the message is being handled elsewhere until %s", claim.Until.Format(time.RFC3339))}
 	}
 }
 
-func (g *Guard) run(ctx context.Context, m Message, claim store.Claim) Result {
+func (g *Guard) run(ctx context.Context, m Message, claim store.Claim, claimed time.Time) Result {
 	m.token = claim.Token
 	held, lose := context.WithCancelCause(ctx)
-	stopped := g.keepExtending(held, lose, claim)
+	stopped := g.keepExtending(held, lose, claim, claimed)
+	// A handler that ends its goroutine, as a test's FailNow does, leaves by this way alone.
+	returned := false
+	defer func() {
+		if !returned {
+			lose(nil)
+			<-stopped
+			g.release(ctx, claim)
+		}
+	}()
 	err := contain(func() error { return g.handle(held, m) })
+	returned = true
 	lose(nil)
 	<-stopped
 
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.config.lease)
-	defer cancel()
 	if err != nil {
-		// Where it cannot be given back, it runs out.
-		_ = g.leases.Release(limited, claim)
+		g.release(ctx, claim)
 		if cause := context.Cause(held); errors.Is(cause, store.ErrLost) {
 			return Result{Failed, store.FaultBusy, fmt.Errorf("dedup: %w: %w", cause, err)}
 		}
 		return g.failed(ctx, err, store.FaultHandler)
 	}
+	limited, cancel := g.afterwards(ctx)
+	defer cancel()
 	// The effect has happened. If that cannot be recorded, the message is neither done nor
 	// failed; whoever gets it next will find the lease taken, run out, or completed.
 	if err := g.leases.Complete(limited, claim, nil); err != nil {
@@ -120,35 +131,74 @@ func (g *Guard) run(ctx context.Context, m Message, claim store.Claim) Result {
 	return Result{Outcome: Applied}
 }
 
+// release gives the lease back. Where it cannot be given back, it runs out.
+func (g *Guard) release(ctx context.Context, claim store.Claim) {
+	limited, cancel := g.afterwards(ctx)
+	defer cancel()
+	_ = g.leases.Release(limited, claim)
+}
+
+// afterwards outlives the message's context by a lease.
+func (g *Guard) afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), g.config.lease)
+}
+
 // keepExtending extends the lease until the context ends, and ends it when the lease is lost. An
 // error that says nothing about the lease is met by trying again: a third of the time
-// has passed, two are left.
-func (g *Guard) keepExtending(ctx context.Context, lose context.CancelCauseFunc, claim store.Claim) (stopped <-chan struct{}) {
+// has passed, two are left. When they have passed, too, somebody else may hold it. Time
+// is counted from before the question, so this side never believes in it for longer
+// than the store does.
+func (g *Guard) keepExtending(ctx context.Context, lose context.CancelCauseFunc, claim store.Claim, claimed time.Time) (stopped <-chan struct{}) {
+	third, until := g.config.lease/3, claimed.Add(g.config.lease)
+	extend := func() error {
+		asked := time.Now()
+		limited, cancel := context.WithDeadline(ctx, earlier(until, asked.Add(third)))
+		defer cancel()
+		_, err := g.leases.Extend(limited, claim, g.config.lease)
+		if err == nil {
+			until = asked.Add(g.config.lease)
+		}
+		return err
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(g.config.lease / 3)
+		tick := time.NewTicker(third)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if _, err := g.leases.Extend(ctx, claim, g.config.lease); errors.Is(err, store.ErrLost) {
-					lose(err)
-					return
-				}
+			}
+			switch err := extend(); {
+			case errors.Is(err, store.ErrLost):
+				lose(err)
+				return
+			case err != nil && !time.Now().Before(until):
+				lose(fmt.Errorf("%w, or so it must be assumed: %w", store.ErrLost, err))
+				return
 			}
 		}
 	}()
 	return done
 }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 func (g *Guard) failed(ctx context.Context, err error, fault store.Fault) Result {
-	if IsPermanent(err) {
+	switch {
+	case IsPermanent(err):
 		fault = store.FaultHandler
-	} else if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		fault = store.FaultCanceled
+	case fault == store.FaultCanceled:
+		fault = store.FaultOutage // a limit of the store's own has passed
 	}
 	return Result{Failed, fault, err}
 }

@@ -27,7 +27,8 @@ func (k Key) Stored() store.Key { return k.stored }
 
 // KeyFunc finds a message's key. It must be a pure function of the message: the same
 // message delivered again, to another process, next year, must get the same key. An
-// error sends the message to the dead letters, so a KeyFunc must not do I/O.
+// error sends the message to the dead letters, so a KeyFunc must not do I/O. Constructors
+// call it once with an empty message.
 type KeyFunc func(m Message) (Key, error)
 
 // ErrNoKey: the message has no identity where the key function looked, or an empty one.

@@ -55,19 +55,21 @@ func (p Position) identity() []byte {
 // header and an invoice number, for instance. If one of them is missing, there is none.
 // The time of a part does not order the whole.
 func Composite(parts ...KeyFunc) KeyFunc {
+	if err := misuseOfAny("Composite", parts); err != nil {
+		return broken(err)
+	}
 	return func(m Message) (Key, error) {
-		if len(parts) == 0 {
-			return Key{}, fmt.Errorf("%w: Composite has no parts", ErrNoKey)
-		}
 		// The stored form of a part holds all that tells two keys apart, its time included,
-		// in a fixed length, so the parts cannot run into each other.
-		identity := make([]byte, 0, len(parts)*len(store.ID{}))
+		// in a fixed length, so the parts cannot run into each other. Timed belongs to it:
+		// somebody may choose a UUID version 7 that has the bytes of another key's digest.
+		identity := make([]byte, 0, len(parts)*(1+len(store.ID{})))
 		var text []byte
 		for i, part := range parts {
 			k, err := part(m)
 			if err != nil {
 				return Key{}, err
 			}
+			identity = append(identity, layout(k.stored))
 			identity = append(identity, k.stored.ID[:]...)
 			if i > 0 {
 				text = append(text, '/')
@@ -78,14 +80,22 @@ func Composite(parts ...KeyFunc) KeyFunc {
 	}
 }
 
+func layout(k store.Key) byte {
+	if k.Timed {
+		return 1
+	}
+	return 0
+}
+
 // FirstOf takes the first key that the message has. FirstOf(FromHeader("id"),
 // FromCoordinates()) is the explicit way to say that messages without an id are told apart by their place. Only a missing
 // key moves on to the next function; a bad one is an error.
 func FirstOf(funcs ...KeyFunc) KeyFunc {
-	return func(m Message) (Key, error) {
-		err := fmt.Errorf("%w: FirstOf has no functions", ErrNoKey)
+	if err := misuseOfAny("FirstOf", funcs); err != nil {
+		return broken(err)
+	}
+	return func(m Message) (k Key, err error) {
 		for _, f := range funcs {
-			var k Key
 			if k, err = f(m); err == nil || !errors.Is(err, ErrNoKey) {
 				return k, err
 			}

@@ -6,21 +6,23 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // FromJSON takes the key from the member of a JSON body that the pointer names (RFC 6901,
 // for example "/payment/id"). A string gives its characters and a number its literal as
-// it was written; the string "7" and the number 7 are one key. A member that is absent,
+// it was written; the string "7" and the number 7 are one key. Of several members of one
+// name the last counts. A member that is absent,
 // null or an empty string is [ErrNoKey]; anything else, a body that is not JSON and a
 // string whose characters cannot be told (broken UTF-8, half of a surrogate pair) are
 // errors, because repairing them could make one key of two.
 func FromJSON(pointer string) KeyFunc {
-	path, perr := parsePointer(pointer)
+	path, err := parsePointer(pointer)
+	if err != nil {
+		return broken(err)
+	}
 	return func(m Message) (Key, error) {
-		if perr != nil {
-			return Key{}, perr
-		}
 		raw, err := lookup(m.Body, path)
 		if err != nil {
 			return Key{}, fmt.Errorf("body at %q: %w", pointer, err)
@@ -39,7 +41,7 @@ func FromJSON(pointer string) KeyFunc {
 
 func parsePointer(pointer string) ([]string, error) {
 	if !strings.HasPrefix(pointer, "/") {
-		return nil, fmt.Errorf("dedup: %q is not a JSON pointer to a member: it begins with a slash, as in \"/payment/id\"", pointer)
+		return nil, fmt.Errorf("%q is not a JSON pointer to a member: it begins with a slash, as in \"/payment/id\"", pointer)
 	}
 	path := strings.Split(pointer[1:], "/")
 	for i, name := range path {
@@ -49,7 +51,7 @@ func parsePointer(pointer string) ([]string, error) {
 				break
 			}
 			if after == "" || after[0] != '0' && after[0] != '1' {
-				return nil, fmt.Errorf("dedup: JSON pointer %q: a tilde is written ~0 and a slash ~1", pointer)
+				return nil, fmt.Errorf("JSON pointer %q: a tilde is written ~0 and a slash ~1", pointer)
 			}
 			rest = after
 		}
@@ -99,15 +101,13 @@ func scalarText(raw json.RawMessage) ([]byte, error) {
 		if !utf8.Valid(raw) {
 			return nil, fmt.Errorf("the string is not valid UTF-8")
 		}
+		// The decoder would write U+FFFD for it, whichever half it is.
+		if hasHalfPair(raw) {
+			return nil, fmt.Errorf("the string has half of a surrogate pair")
+		}
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return nil, err
-		}
-		// The decoder writes U+FFFD for half of a surrogate pair. One that was really
-		// sent stands in the text, as itself or escaped.
-		sent := strings.Count(string(raw), "\uFFFD") + strings.Count(strings.ToLower(string(raw)), `\ufffd`)
-		if strings.Count(s, "\uFFFD") > sent {
-			return nil, fmt.Errorf("the string has half of a surrogate pair")
 		}
 		return []byte(s), nil
 	case c == '-' || c >= '0' && c <= '9':
@@ -117,4 +117,40 @@ func scalarText(raw json.RawMessage) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("a key is a string or a number, not %.32s", raw)
 	}
+}
+
+// hasHalfPair looks for an escaped half of a surrogate pair without its other half, in a
+// string literal that is valid JSON.
+func hasHalfPair(raw []byte) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++ // an escaped backslash or quote begins nothing
+		if raw[i] != 'u' {
+			continue
+		}
+		r := escaped(raw[i-1:])
+		i += 4
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		if utf16.DecodeRune(r, escaped(raw[i+1:])) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// escaped reads the \uXXXX at the beginning of b; -1 where there is none.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }

@@ -63,5 +63,8 @@ func checkParts(haveStore bool, consumer string, key KeyFunc, haveHandler bool) 
 	case !haveHandler:
 		return errors.New("the handler is nil")
 	}
+	if err := misuse(key); err != nil {
+		return fmt.Errorf("the key function cannot work: %w", err)
+	}
 	return store.CheckConsumer(consumer)
 }

@@ -113,11 +113,30 @@ func (g *TxGuard[TTx]) failed(ctx context.Context, err error, fault store.Fault)
 		fault = store.FaultHandler
 	case ctx.Err() != nil:
 		fault = store.FaultCanceled
-	case fault == 0 || fault == store.FaultCanceled:
-		// A deadline of the handler's own: its failure, not the caller's wish.
-		fault = store.FaultHandler
+	case fault == store.FaultCanceled:
+		// A limit of the guard's or the store's own has passed: the store did not answer.
+		fault = store.FaultOutage
 	}
 	return Result{Failed, fault, err}
+}
+
+// handlerFailed is failed for an error of the handler's. A context that ended in there while
+// the message's own goes on was the handler's own deadline: its failure, and no outage.
+func (g *TxGuard[TTx]) handlerFailed(ctx context.Context, err error, fault store.Fault) Result {
+	if fault == store.FaultCanceled && ctx.Err() == nil {
+		fault = store.FaultHandler
+	}
+	return g.failed(ctx, err, fault)
+}
+
+// notCommitted makes a Result of an end that is not Committed. What is unknown is so whether or
+// not the caller's context has ended.
+func (g *TxGuard[TTx]) notCommitted(ctx context.Context, end store.End, err error) Result {
+	r := g.failed(ctx, err, g.marks.Fault(err))
+	if end != store.RolledBack {
+		r.Outcome = Unknown
+	}
+	return r
 }
 
 // commitContext outlives the message's context by a limit of its own.

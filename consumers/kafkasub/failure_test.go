@@ -14,6 +14,7 @@ import (
 	"github.com/semel-dev/semel/consumers/kafkasub"
 	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/memstore"
 )
 
 // attempts returns the attempt numbers with which the value was processed.
@@ -272,5 +273,33 @@ func TestAttemptsSurviveARebalance(t *testing.T) {
 	r.stop(t)
 	if got := p.attempts("m0"); !slices.Equal(got, []int{1, 2, 3, 4}) {
 		t.Errorf("attempts %v, want 1 to 4", got)
+	}
+}
+
+// With a real guard and store: the dead letter has the place and the reason, and is there once.
+func TestDeadLetterOfAGuard(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	produce(t, b, 0, numbered("m", 3)...)
+	s := memstore.New()
+	guard, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), func(_ context.Context, _ *memstore.Tx, m dedup.Message) error {
+		if string(m.Body) == "m1" {
+			return errors.New("poison")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, newConsumer(t, groupConfig(b), guard, kafkasub.WithBatch(10, 0), fastPolicy(2)))
+	untilCommitted(t, b, 0, 3)
+	r.stop(t)
+	letters, err := s.ListDead(t.Context(), "billing", 0, 10)
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("dead letters %+v, %v", letters, err)
+	}
+	d := letters[0]
+	if d.Broker != "kafka" || d.Log != topic || d.Offset != 1 || d.Attempts != 2 || string(d.Body) != "m1" || !strings.Contains(d.Reason, "poison") {
+		t.Errorf("dead letter %+v", d)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -291,4 +292,47 @@ func TestStartAtTheEndMustBeAllowedAndIsCommittedAtOnce(t *testing.T) {
 	if got := strings.Join(p.seen(), " "); got != "between" {
 		t.Errorf("handled %q, want what came after the first start", got)
 	}
+}
+
+func TestMemberWithoutPartitionsTakesOver(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	first, second := newFake(always), newFake(always)
+	r1 := run(t, newConsumer(t, groupConfig(b), first))
+	produce(t, b, 0, "m0")
+	first.untilCalls(t, 1)
+	_, log := newLogBook(t)
+	r2 := run(t, newConsumer(t, groupConfig(b), second, log))
+	eventually(t, "one of two has the partition", func() bool { return len(r1.Assigned())+len(r2.Assigned()) == 1 })
+	r1.stop(t)
+	produce(t, b, 0, "m1")
+	eventually(t, "the rest is handled", func() bool { return committed(t, b, 0) == 2 })
+	r2.stop(t)
+}
+
+// Leaders and coordinators move; nothing is lost or done twice, and nobody has to know.
+func TestMovesOfLeadersAndCoordinatorsAreFollowed(t *testing.T) {
+	t.Parallel()
+	const rounds, each = 6, 20
+	b := startBroker(t, 3, kfake.NumBrokers(3))
+	kept := newMarks()
+	p := newFake(kept.apply)
+	_, log := newLogBook(t)
+	r := run(t, newConsumer(t, groupConfig(b), p, log))
+	for round := range rounds {
+		for partition := range int32(3) {
+			produce(t, b, partition, numbered(fmt.Sprintf("m%d-", round), each)...)
+		}
+		switch round % 2 {
+		case 0:
+			b.Cluster.ShufflePartitionLeaders()
+		case 1:
+			b.Cluster.RehashCoordinators()
+		}
+	}
+	eventually(t, "every message is applied", func() bool { return kept.count() == 3*rounds*each })
+	for partition := range int32(3) {
+		untilCommitted(t, b, partition, rounds*each)
+	}
+	r.stop(t)
 }

@@ -162,6 +162,33 @@ func nothingNew(req kmsg.Request, end int64) kmsg.Response {
 	return res
 }
 
+// kafka-go jumps over a gap without a word if it opens between our look at the log and its own.
+func TestGapThatOpensWhileTheReaderStartsIsReported(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	produce(t, b, 0, numbered("m", 10)...)
+	commitOffset(t, b, 0, 1)
+	b.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if req.GetVersion() != 1 { // ours has a later one
+			b.Cluster.KeepControl()
+			return nil, nil, false
+		}
+		b.Cluster.SleepControl(func() { deleteRecords(t, b, 0, 6) })
+		return nil, nil, false
+	})
+	book, log := newLogBook(t)
+	p := newFake(always)
+	r := run(t, newConsumer(t, groupConfig(b), p, log))
+	untilCommitted(t, b, 0, 10)
+	r.stop(t)
+	if got := p.seen(); !slices.Equal(got, []string{"m6", "m7", "m8", "m9"}) {
+		t.Errorf("handled %v", got)
+	}
+	if !book.has("removed from the log before they were read", "from=1", "to=6") {
+		t.Error("the gap was not reported")
+	}
+}
+
 func TestReaderThatIsSilentAlthoughTheLogGoesOnIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 1)

@@ -141,8 +141,7 @@ func AllowLastOffset() Option {
 
 // WithoutPartitionWatch leaves WatchPartitionChanges as the configuration has it. By
 // default it is switched on, because without it the records of partitions that are added
-// later are not read before the next rebalance, and a topic that is deleted and made again
-// goes unnoticed.
+// later are not read before the next rebalance, whenever that is.
 func WithoutPartitionWatch() Option {
 	return optionFunc(func(c *config) { c.noWatch = true })
 }
@@ -193,8 +192,8 @@ func (c *config) validate(p dedup.Processor) error {
 		return fmt.Errorf("WithStartLimit: %s: it must be above zero", c.startLimit)
 	case c.silence <= 0:
 		return fmt.Errorf("WithSilence: %s: it must be above zero", c.silence)
-	case c.minBytes < 0 || c.maxBytes < 0 || c.maxWait < 0:
-		return errors.New("WithFetch: sizes and wait must not be negative")
+	case c.minBytes < 0 || c.maxBytes < 0 || c.maxBytes > 1<<30 || c.maxWait < 0:
+		return errors.New("WithFetch: sizes must lie between 0 and 1 GB, and the wait must not be negative")
 	case c.minBytes > c.maxBytes:
 		return fmt.Errorf("WithFetch: at least %d bytes but at most %d: the least must not exceed the most", c.minBytes, c.maxBytes)
 	case c.log == nil:

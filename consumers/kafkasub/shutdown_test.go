@@ -5,8 +5,11 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/semel-dev/semel/consumers/kafkasub"
 	"github.com/semel-dev/semel/dedup"
@@ -157,5 +160,30 @@ func TestStopWhileBuryingIsClean(t *testing.T) {
 	r.stop(t)
 	if got := committed(t, b, 0); got != -1 {
 		t.Errorf("committed %d, want nothing", got)
+	}
+}
+
+// kafka-go joins the next generation as soon as one has ended, and other members would have to
+// rebalance twice.
+func TestShutdownDoesNotJoinTheGroupOnceMore(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	var joins, leaves atomic.Int64
+	count := func(key kmsg.Key, n *atomic.Int64) {
+		b.Cluster.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.Cluster.KeepControl()
+			n.Add(1)
+			return nil, nil, false
+		})
+	}
+	count(kmsg.JoinGroup, &joins)
+	count(kmsg.LeaveGroup, &leaves)
+	produce(t, b, 0, "m")
+	p := newFake(always)
+	r := run(t, newConsumer(t, groupConfig(b), p))
+	p.untilCalls(t, 1)
+	r.stop(t)
+	if joins.Load() != 1 || leaves.Load() != 1 {
+		t.Errorf("joined %d times and left %d times, want once each", joins.Load(), leaves.Load())
 	}
 }

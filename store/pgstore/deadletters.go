@@ -23,7 +23,8 @@ func (s *Store) BuryTx(ctx context.Context, tx pgx.Tx, d store.DeadLetter) error
 }
 
 // bury is the statement that writes one letter. The scope is found by its name, which
-// whoever marked in this transaction has interned.
+// whoever marked in this transaction has interned; were it not there, NULL would make the
+// statement fail, where a select that finds nothing would lose the letter and commit its mark.
 func (s *Store) bury(d store.DeadLetter) (string, []any) {
 	names, values := make([][]byte, len(d.Headers)), make([][]byte, len(d.Headers))
 	for i, h := range d.Headers {
@@ -33,11 +34,11 @@ func (s *Store) bury(d store.DeadLetter) (string, []any) {
 	}
 	return `insert into ` + s.schema + `.dead_letters (scope, key, timed, key_text, broker, topic, log, partition, position, at,
 			message_key, header_keys, header_values, body, reason, attempts)
-		select id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16 from ` + s.schema + `.scopes where name = $1`,
+		values ((select id from ` + s.schema + `.scopes where name = $1), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
 		[]any{
 			d.Consumer, pgtype.UUID{Bytes: d.Key.ID, Valid: true}, d.Key.Timed, append([]byte{}, d.KeyText...),
 			cleanText(d.Broker), []byte(d.Topic), []byte(d.Log), int32(d.Partition), d.Offset,
-			pgtype.Timestamptz{Time: d.Time, Valid: !d.Time.IsZero()},
+			timestamptz(d.Time),
 			d.MessageKey, names, values, d.Body, cleanText(d.Reason), int32(d.Attempts),
 		}
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/semel-dev/semel/store"
 )
 
-var errNoConnection = errors.New("no connection was free")
+var (
+	errNoConnection = errors.New("no connection was free")
+	errNoPool       = errors.New("the pool gives no connection")
+)
 
 // setupError is an error of one of the store's own statements that a person must mend.
 type setupError struct {
@@ -23,6 +26,11 @@ type setupError struct {
 
 func (e *setupError) Error() string { return e.err.Error() + ": " + e.hint }
 func (e *setupError) Unwrap() error { return e.err }
+
+// canceledError is an error of one of the store's own statements that the server ended.
+type canceledError struct{ error }
+
+func (e *canceledError) Unwrap() error { return e.error }
 
 // own adds what only this package knows to an error of one of its own statements: the
 // same SQLSTATE from a handler's statement is the handler's affair.
@@ -36,6 +44,9 @@ func (s *Store) own(err error) error {
 		return &setupError{err, fmt.Sprintf("the tables in schema %s are missing or older than this package: run pgstore.Migrate with a role that may create them", s.schema)}
 	case "42501":
 		return &setupError{err, fmt.Sprintf("the role needs USAGE on schema %s and SELECT, INSERT, UPDATE, DELETE on its tables", s.schema)}
+	case "57014":
+		// A statement_timeout below the limit on lock waits ends the wait for a rival.
+		return &canceledError{err}
 	case "26000", "42P05":
 		return fmt.Errorf("%w: prepared statements do not survive this pooler: set DefaultQueryExecMode to pgx.QueryExecModeExec", err)
 	}
@@ -51,12 +62,16 @@ func (s *Store) Fault(err error) store.Fault {
 	if errors.As(err, &setup) {
 		return store.FaultSetup
 	}
-	if f := serverFault(err); f != 0 {
+	var canceled *canceledError
+	if errors.As(err, &canceled) {
+		return store.FaultBusy
+	}
+	if f := s.serverFault(err); f != 0 {
 		return f
 	}
 	// A connection that could not be made in time has an expired context inside, too.
 	var connect *pgconn.ConnectError
-	if errors.Is(err, errNoConnection) || errors.As(err, &connect) && !errors.Is(err, context.Canceled) {
+	if errors.Is(err, errNoConnection) || errors.Is(err, errNoPool) || errors.As(err, &connect) && !errors.Is(err, context.Canceled) {
 		return store.FaultOutage
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -70,7 +85,7 @@ func (s *Store) Fault(err error) store.Fault {
 
 // serverFault judges by SQLSTATE, for statements of ours and of handlers alike; 0 where
 // the code alone says nothing.
-func serverFault(err error) store.Fault {
+func (s *Store) serverFault(err error) store.Fault {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return 0
@@ -80,17 +95,22 @@ func serverFault(err error) store.Fault {
 		return store.FaultConflict
 	case "0A000":
 		// After a change of a table's shape a cached plan fails once; pgx has dropped it by now.
-		if strings.Contains(pg.Message, "cached plan") {
+		// The message would be in the server's language.
+		if pg.Routine == "RevalidateCachedQuery" {
 			return store.FaultConflict
 		}
 	case "23514":
 		// A partition was attached between the choice of the default partition and the
 		// insert. A handler's own check constraint has another table.
-		if strings.HasPrefix(pg.TableName, "marks_timed") {
+		if pg.SchemaName == s.config.schema && strings.HasPrefix(pg.TableName, "marks_timed") {
 			return store.FaultConflict
 		}
 	case "55P03":
 		return store.FaultBusy
+	case "25P03":
+		// The handler was idle in the transaction for longer than the server allows. It would
+		// be next time, too, so it must not look like an outage that passes.
+		return store.FaultHandler
 	case "26000", "42P05":
 		return store.FaultOutage
 	case "25006":
@@ -110,5 +130,5 @@ func isConnectionError(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		strings.Contains(err.Error(), "conn closed") || pgconn.SafeToRetry(err)
+		errors.Is(err, pgconn.ErrConnClosed) || pgconn.SafeToRetry(err)
 }

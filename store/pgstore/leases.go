@@ -39,7 +39,7 @@ func (s *Store) claim(ctx context.Context, key store.LeaseKey, p store.ClaimPara
 	c := store.Claim{Key: key, Keep: p.Keep}
 	var took, done bool
 	var fingerprint []byte
-	err := s.pool.QueryRow(ctx, `
+	err := s.scanRow(ctx, []any{&took, &c.Token, &c.Until, &c.Takeover, &fingerprint, &c.Result, &done}, `
 with taken as (
 	insert into `+s.schema+`.leases as l (key, token, until, keep_until, fingerprint)
 	values ($1, 1, clock_timestamp() + $2, clock_timestamp() + $3, $4::bytea)
@@ -54,8 +54,7 @@ select true, token, until, overtaken, null::bytea, null::bytea, false from taken
 union all
 select false, 0, until, false, fingerprint, result, done
 from `+s.schema+`.leases where key = $1 and not exists (select from taken)`,
-		key[:], p.Lease, p.Keep, nilIfEmpty(p.Fingerprint)).
-		Scan(&took, &c.Token, &c.Until, &c.Takeover, &fingerprint, &c.Result, &done)
+		key[:], p.Lease, p.Keep, nilIfEmpty(p.Fingerprint))
 	switch {
 	case err != nil:
 		return store.Claim{}, err
@@ -73,15 +72,15 @@ from `+s.schema+`.leases where key = $1 and not exists (select from taken)`,
 
 // Extend implements [store.Leases].
 func (s *Store) Extend(ctx context.Context, c store.Claim, by time.Duration) (store.Claim, error) {
-	err := s.pool.QueryRow(ctx, "update "+s.schema+`.leases set until = clock_timestamp() + $3
-		where key = $1 and token = $2 and not done and not released returning until`, c.Key[:], c.Token, by).Scan(&c.Until)
+	err := s.scanRow(ctx, []any{&c.Until}, "update "+s.schema+`.leases set until = clock_timestamp() + $3
+		where key = $1 and token = $2 and not done and not released returning until`, c.Key[:], c.Token, by)
 	return c, s.leaseError("extend", c, err)
 }
 
 // Complete implements [store.Leases]. Completing again with the same claim finds the row done
 // under its own token and stores the same thing once more.
 func (s *Store) Complete(ctx context.Context, c store.Claim, result []byte) error {
-	tag, err := s.pool.Exec(ctx, "update "+s.schema+`.leases set done = true, result = $3, until = clock_timestamp() + $4
+	tag, err := s.exec(ctx, "update "+s.schema+`.leases set done = true, result = $3, until = clock_timestamp() + $4
 		where key = $1 and token = $2 and not released`, c.Key[:], c.Token, result, c.Keep)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = pgx.ErrNoRows
@@ -92,7 +91,7 @@ func (s *Store) Complete(ctx context.Context, c store.Claim, result []byte) erro
 // Release implements [store.Leases]. The row stays, with its time over, so that its token
 // goes on growing.
 func (s *Store) Release(ctx context.Context, c store.Claim) error {
-	tag, err := s.pool.Exec(ctx, "update "+s.schema+`.leases set released = true, until = clock_timestamp()
+	tag, err := s.exec(ctx, "update "+s.schema+`.leases set released = true, until = clock_timestamp()
 		where key = $1 and token = $2 and not done`, c.Key[:], c.Token)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = pgx.ErrNoRows

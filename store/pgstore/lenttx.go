@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,8 @@ type lentTx struct {
 	// large objects, which only it can give. It then ends the transaction too, so that
 	// what was taken from it is closed as well.
 	real pgx.Tx
+	// last is the context of the last statement that was sent.
+	last context.Context
 }
 
 var _ pgx.Tx = (*lentTx)(nil)
@@ -48,7 +51,9 @@ func (tx *lentTx) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // LargeObjects gives access to large objects in this transaction.
 func (tx *lentTx) LargeObjects() pgx.LargeObjects {
-	if err := tx.makeReal(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackLimit)
+	defer cancel()
+	if err := tx.makeReal(ctx); err != nil {
 		// There is no error to return here; a closed transaction's answers each call with one.
 		b := &pgx.Batch{}
 		b.BeginTx(pgx.TxOptions{})
@@ -60,8 +65,8 @@ func (tx *lentTx) LargeObjects() pgx.LargeObjects {
 // makeReal lets pgx begin a transaction whose BEGIN is an empty statement, inside the one
 // that is open.
 func (tx *lentTx) makeReal(ctx context.Context) (err error) {
-	if tx.ended {
-		return pgx.ErrTxClosed
+	if err := tx.usable(ctx); err != nil {
+		return err
 	}
 	if tx.real == nil {
 		tx.real, err = tx.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: ";"})
@@ -70,55 +75,76 @@ func (tx *lentTx) makeReal(ctx context.Context) (err error) {
 }
 
 func (tx *lentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if tx.ended {
-		return pgconn.CommandTag{}, pgx.ErrTxClosed
+	if err := tx.usable(ctx); err != nil {
+		return pgconn.CommandTag{}, err
 	}
 	return tx.conn.Exec(ctx, sql, args...)
 }
 
 func (tx *lentTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if tx.ended {
-		return closed().Query()
+	if err := tx.usable(ctx); err != nil {
+		return refused(err).Query()
 	}
 	return tx.conn.Query(ctx, sql, args...)
 }
 
 func (tx *lentTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if tx.ended {
-		return closed().QueryRow()
+	if err := tx.usable(ctx); err != nil {
+		return refused(err).QueryRow()
 	}
 	return tx.conn.QueryRow(ctx, sql, args...)
 }
 
 func (tx *lentTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if tx.ended {
-		return pgx.FailedBatchResults(b, pgx.ErrTxClosed)
+	if err := tx.usable(ctx); err != nil {
+		return pgx.FailedBatchResults(b, err)
 	}
-	// Results that have failed beforehand are the only way to see whether the batch would
-	// begin a transaction of its own, and with it get the right to end ours.
-	if refused := pgx.FailedBatchResults(b, fmt.Errorf("pgstore: begin: %w", store.ErrTxControl)); refused.Tx() != nil {
-		return refused
+	if beginsTx(b) {
+		return pgx.FailedBatchResults(b, fmt.Errorf("pgstore: begin: %w", store.ErrTxControl))
 	}
 	return tx.conn.SendBatch(ctx, b)
 }
 
 func (tx *lentTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
-	if tx.ended {
-		return 0, pgx.ErrTxClosed
+	if err := tx.usable(ctx); err != nil {
+		return 0, err
 	}
 	return tx.conn.CopyFrom(ctx, table, columns, src)
 }
 
 func (tx *lentTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if tx.ended {
-		return nil, pgx.ErrTxClosed
+	if err := tx.usable(ctx); err != nil {
+		return nil, err
 	}
 	return tx.conn.Prepare(ctx, name, sql)
 }
 
 // Conn returns the connection, for what a transaction has no method for. Ending the
-// transaction through it is noticed and reported, but cannot be undone.
+// transaction through it is noticed and reported, but cannot be undone. It must not be
+// kept: after the end the connection is somebody else's.
 func (tx *lentTx) Conn() *pgx.Conn { return tx.conn }
 
-// closed answers every query with what pgx says of a transaction that has ended.
-func closed() pgx.BatchResults { return pgx.FailedBatchResults(&pgx.Batch{}, pgx.ErrTxClosed) }
+// usable refuses a transaction that has ended, and one that the handler has ended itself with
+// SQL of its own: what came now would take effect at once, outside of any transaction.
+func (tx *lentTx) usable(ctx context.Context) error {
+	switch {
+	case tx.ended:
+		return pgx.ErrTxClosed
+	case tx.conn.PgConn().TxStatus() == 'I':
+		return fmt.Errorf("pgstore: the handler has ended the transaction: %w", store.ErrTxControl)
+	}
+	if !tx.conn.IsClosed() {
+		tx.last = ctx
+	}
+	return nil
+}
+
+// outOfTime tells a connection that pgx closed because a statement's deadline had passed from
+// one that was lost. A context that was merely canceled says nothing: that is what a deferred
+// cancel leaves behind.
+func (tx *lentTx) outOfTime() bool {
+	return tx.conn.IsClosed() && tx.last != nil && errors.Is(tx.last.Err(), context.DeadlineExceeded)
+}
+
+// refused answers every query with an error.
+func refused(err error) pgx.BatchResults { return pgx.FailedBatchResults(&pgx.Batch{}, err) }

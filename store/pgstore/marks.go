@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -100,7 +101,7 @@ func (s *Store) queueOne(b *pgx.Batch, mark store.Mark) {
 		b.Queue(s.sql.markTimed, int32(mark.Scope), key, s.sql.lockTimeout)
 		return
 	}
-	b.Queue(s.sql.markPlain, int32(mark.Scope), key, s.sql.lockTimeout, markTime(mark))
+	b.Queue(s.sql.markPlain, int32(mark.Scope), key, s.sql.lockTimeout, timestamptz(mark.Time))
 }
 
 func (s *Store) queueGroup(b *pgx.Batch, m *marking, order []int) {
@@ -121,13 +122,30 @@ func (s *Store) queueGroup(b *pgx.Batch, m *marking, order []int) {
 	}
 	times := make(pgtype.FlatArray[pgtype.Timestamptz], len(g.index))
 	for n, i := range g.index {
-		times[n] = markTime(m.marks[i])
+		times[n] = timestamptz(m.marks[i].Time)
 	}
 	b.Queue(s.sql.markPlainMany, int32(first.Scope), pgtype.FlatArray[pgtype.UUID](g.keys), s.sql.lockTimeout, times)
 }
 
-func markTime(mark store.Mark) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: mark.Time, Valid: !mark.Time.IsZero()}
+// The server's range, nearly.
+var (
+	earliest = time.Date(-4000, 1, 1, 0, 0, 0, 0, time.UTC)
+	latest   = time.Date(294000, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// timestamptz is a message's time, or NULL where it has none. A producer may have written
+// nanoseconds where milliseconds belong: such a time is cut, because refused it would
+// make a message that can be neither handled nor buried. No key depends on it.
+func timestamptz(at time.Time) pgtype.Timestamptz {
+	switch {
+	case at.IsZero():
+		return pgtype.Timestamptz{}
+	case at.Before(earliest):
+		at = earliest
+	case at.After(latest):
+		at = latest
+	}
+	return pgtype.Timestamptz{Time: at, Valid: true}
 }
 
 // read takes the results of the marking statements, which are the next ones.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 //go:embed migrations/*.sql
@@ -117,10 +118,15 @@ func Migrate(ctx context.Context, db interface {
 		return fmt.Errorf("pgstore: migrate: %w", err)
 	}
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return m.run(ctx, tx) })
-	if err != nil {
+	var pg *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &pg) && pg.Code == "42501":
+		return fmt.Errorf("pgstore: migrate schema %q: %w: run it with the role that owns the schema, or with one that may create it", m.schema, err)
+	default:
 		return fmt.Errorf("pgstore: migrate schema %q: %w", m.schema, err)
 	}
-	return nil
 }
 
 func (m migration) validate() error {
@@ -129,13 +135,24 @@ func (m migration) validate() error {
 		return fmt.Errorf("WithPartitions: a width of %s is too small; an hour is the least, a week the default", m.width)
 	case m.ahead < 0:
 		return fmt.Errorf("WithPartitions: ahead is %s; it must not be negative", m.ahead)
-	case (m.ahead+m.behind)/m.width > 2000:
+	case m.ahead/m.width+m.behind/m.width > 2000:
 		return fmt.Errorf("WithPartitions: %s ahead in steps of %s are more than 2000 partitions; take a larger width", m.ahead, m.width)
 	}
 	return checkSchema(m.schema)
 }
 
 func (m migration) run(ctx context.Context, tx pgx.Tx) error {
+	// Above READ COMMITTED what was seen before the wait for the lock would be all that is seen
+	// after it. SHOW takes no snapshot, so the level can still be changed.
+	var level string
+	if err := tx.QueryRow(ctx, "show transaction_isolation").Scan(&level); err != nil {
+		return err
+	}
+	if level != string(pgx.ReadCommitted) {
+		if _, err := tx.Exec(ctx, "set transaction isolation level read committed"); err != nil {
+			return err
+		}
+	}
 	// The lock belongs to the transaction, so that it works behind a pooler and cannot be
 	// left behind by a process that dies.
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", m.lockKey()); err != nil {

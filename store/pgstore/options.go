@@ -3,8 +3,10 @@ package pgstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -72,6 +74,8 @@ func newConfig(opts []Option) (config, error) {
 	switch {
 	case c.lockWait < time.Millisecond:
 		return c, fmt.Errorf("WithLockWait(%s): the least is 1ms; a wait without limit is not offered", c.lockWait)
+	case c.lockWait.Milliseconds() > math.MaxInt32:
+		return c, fmt.Errorf("WithLockWait(%s): PostgreSQL takes 24 days at most", c.lockWait)
 	case c.acquireWait <= 0:
 		return c, fmt.Errorf("WithAcquireWait(%s): the limit must be above zero", c.acquireWait)
 	}
@@ -91,6 +95,8 @@ func checkSchema(name string) error {
 		return fmt.Errorf("WithSchema(%q): the name has %d bytes where PostgreSQL takes 63", name, len(name))
 	case strings.ContainsRune(name, 0):
 		return fmt.Errorf("WithSchema(%q): the name contains a NUL byte", name)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("WithSchema(%q): the name is not UTF-8", name)
 	case strings.HasPrefix(name, "pg_"):
 		return fmt.Errorf("WithSchema(%q): names that begin with pg_ belong to PostgreSQL", name)
 	}

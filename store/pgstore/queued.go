@@ -2,6 +2,8 @@ package pgstore
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,7 +18,8 @@ import (
 // A handler that must see a result before it goes on needs the [Store] itself. Functions
 // set on a queued query (its Exec, Query and QueryRow) are called and their errors fail the
 // message; a transaction that has one costs a round trip more, because COMMIT then waits
-// for them. What is queued must not end the transaction.
+// for them. What is queued must not end the transaction; a statement that would is refused,
+// unless it hides behind a comment or another statement.
 type Queued struct{ *Store }
 
 var (
@@ -63,8 +66,8 @@ func (u *queuedUnit) Commit(ctx context.Context) (store.End, error) {
 	u.tx.ended = true
 	queued := b.Len()
 	b.Queue("commit")
-	results := u.conn.SendBatch(ctx, b)
-	end, err := readCommit(results, queued)
+	results := u.send(ctx, b)
+	end, err := results.readCommit(queued)
 	_ = results.Close() // its error is the one that has just been read
 	u.abandon(ctx)
 	return end, err
@@ -89,10 +92,52 @@ func (u *queuedUnit) Next(ctx context.Context, marks []store.Mark) (store.End, [
 func (u *queuedUnit) flush(ctx context.Context) (*pgx.Batch, error) {
 	b := u.b
 	u.b = &pgx.Batch{}
+	if beginsTx(b) {
+		return nil, store.ErrTxControl
+	}
+	waits := false
 	for _, query := range b.QueuedQueries {
-		if query.Fn != nil {
-			return &pgx.Batch{}, u.conn.SendBatch(ctx, b).Close()
+		// Behind a queued ROLLBACK, COMMIT would be answered with COMMIT and nothing would be stored.
+		if endsTx(query.SQL) {
+			return nil, fmt.Errorf("%w: %q is queued", store.ErrTxControl, query.SQL)
 		}
+		waits = waits || query.Fn != nil
+	}
+	if waits {
+		return &pgx.Batch{}, u.conn.SendBatch(ctx, b).Close()
 	}
 	return b, nil
+}
+
+// beginsTx: results that have failed beforehand are the only way to see whether a batch
+// would begin a transaction of its own, and with it get the right to end ours.
+func beginsTx(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, store.ErrTxControl).Tx() != nil }
+
+// endsTx looks at the first words of a statement.
+func endsTx(sql string) bool {
+	word, rest := cutWord(sql)
+	second, rest := cutWord(rest)
+	switch {
+	case strings.EqualFold(word, "commit"), strings.EqualFold(word, "end"), strings.EqualFold(word, "abort"):
+		return true
+	case strings.EqualFold(word, "prepare"):
+		return strings.EqualFold(second, "transaction")
+	case strings.EqualFold(word, "rollback"):
+		if strings.EqualFold(second, "work") || strings.EqualFold(second, "transaction") {
+			second, _ = cutWord(rest)
+		}
+		return !strings.EqualFold(second, "to") // a savepoint
+	}
+	return false
+}
+
+// cutWord splits off what comes before the next character that is no letter.
+func cutWord(sql string) (word, rest string) {
+	sql = strings.TrimLeft(sql, " \t\r\n;")
+	for i := range len(sql) {
+		if c := sql[i] | 0x20; c < 'a' || c > 'z' {
+			return sql[:i], sql[i:]
+		}
+	}
+	return sql, ""
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/semel-dev/semel/store"
@@ -43,14 +44,41 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Store, error) {
 	return &Store{pool: pool, config: c, schema: quote(c.schema), sql: newStatements(c)}, nil
 }
 
-// acquire takes a connection within the limit.
+// acquire takes a connection within the limit. A pool that was closed gives none, which must not
+// look like the fault of the message.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.config.acquireWait, errNoConnection)
 	defer cancel()
 	conn, err := s.pool.Acquire(limited)
-	if err != nil && context.Cause(limited) == errNoConnection {
+	switch {
+	case err == nil:
+		return conn, nil
+	case context.Cause(limited) == errNoConnection:
 		return nil, fmt.Errorf("%w within %s (pool of %d, %d in use): %w",
 			errNoConnection, s.config.acquireWait, s.pool.Config().MaxConns, s.pool.Stat().AcquiredConns(), err)
+	case ctx.Err() != nil:
+		return nil, err
+	default:
+		return nil, fmt.Errorf("%w: %w", errNoPool, err)
 	}
-	return conn, err
+}
+
+// exec runs a statement on a connection that it waits for within the limit.
+func (s *Store) exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	defer conn.Release()
+	return conn.Exec(ctx, sql, args...)
+}
+
+// scanRow reads the one row of a query on a connection that it waits for within the limit.
+func (s *Store) scanRow(ctx context.Context, dest []any, sql string, args ...any) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return conn.QueryRow(ctx, sql, args...).Scan(dest...)
 }

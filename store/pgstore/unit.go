@@ -44,11 +44,11 @@ type unit struct {
 	tx   *lentTx
 }
 
-// open sends the batch with the marks added, and reads their statuses. A result that
-// comes before that of BEGIN goes to former. An error ends the unit.
-func (u *unit) open(ctx context.Context, b *pgx.Batch, former func(pgx.BatchResults) error, marks []store.Mark) ([]store.Status, error) {
+// open sends the batch with the marks added, and reads their statuses. The results that
+// come before that of BEGIN go to former. An error ends the unit.
+func (u *unit) open(ctx context.Context, b *pgx.Batch, former func(sent) error, marks []store.Mark) ([]store.Status, error) {
 	m := u.s.queueMarks(b, marks)
-	results := u.conn.SendBatch(ctx, b)
+	results := u.send(ctx, b)
 	err := func() error {
 		if former != nil {
 			if err := former(results); err != nil {
@@ -94,6 +94,7 @@ func (u *unit) Next(ctx context.Context, marks []store.Mark) (store.End, []store
 			u.finish()
 			return end, nil, err
 		}
+		u.tx = nil
 		b := &pgx.Batch{}
 		b.Queue(u.s.sql.begin)
 		statuses, err := u.open(ctx, b, nil, marks)
@@ -111,24 +112,14 @@ func (u *unit) commitAndOpen(ctx context.Context, b *pgx.Batch, marks []store.Ma
 	b.Queue(u.s.sql.begin)
 	var end store.End
 	var commitErr error
-	statuses, err := u.open(ctx, b, func(results pgx.BatchResults) error {
-		end, commitErr = readCommit(results, queued)
+	statuses, err := u.open(ctx, b, func(results sent) error {
+		end, commitErr = results.readCommit(queued)
 		return commitErr
 	}, marks)
 	if end != store.Committed {
 		return end, nil, commitErr
 	}
 	return end, statuses, err
-}
-
-// readCommit reads the results of a number of statements and that of the COMMIT behind them.
-func readCommit(results pgx.BatchResults, queued int) (store.End, error) {
-	for range queued {
-		if _, err := results.Exec(); err != nil {
-			return endOf(pgconn.CommandTag{}, err)
-		}
-	}
-	return endOf(results.Exec())
 }
 
 // ready refuses to commit what cannot be committed, while it is still certain that COMMIT
@@ -141,6 +132,8 @@ func (u *unit) ready(ctx context.Context) (store.End, error) {
 	var end store.End
 	var err error
 	switch {
+	case u.tx.outOfTime():
+		end, err = store.RolledBack, errOutOfTime
 	case pg.IsClosed():
 		end, err = store.RolledBack, errConnectionLost
 	case pg.IsBusy():
@@ -174,38 +167,23 @@ func (u *unit) commit(ctx context.Context) (store.End, error) {
 	return endOf(tag, err)
 }
 
-// endOf reads the answer to COMMIT. An ERROR of the server is certain: the transaction is
-// undone (a deferred constraint, a serialisation failure). So is an error before
-// anything was sent. FATAL, PANIC, a lost connection and a deadline are not: the
-// record may have been written.
-func endOf(tag pgconn.CommandTag, err error) (store.End, error) {
-	var pg *pgconn.PgError
-	var unsent pgx.ErrPreprocessingBatch
-	switch {
-	case err == nil && tag.String() == "COMMIT":
-		return store.Committed, nil
-	case err == nil:
-		return store.RolledBack, fmt.Errorf("pgstore: commit: the server answered %s: %w", tag, pgx.ErrTxCommitRollback)
-	case errors.As(err, &pg) && pg.Severity == "ERROR", errors.As(err, &unsent), pgconn.SafeToRetry(err):
-		return store.RolledBack, fmt.Errorf("pgstore: commit: %w", err)
-	default:
-		return store.Unknown, fmt.Errorf("pgstore: commit: the answer did not come: %w", err)
-	}
-}
-
-// endOfUncommitted is the end where a statement failed before COMMIT was sent.
-func endOfUncommitted(err error) (store.End, error) {
-	return store.RolledBack, fmt.Errorf("pgstore: run what was queued: %w", err)
-}
-
 // Fault implements [store.Unit]. A lost connection is an outage whatever error the handler
-// made of it; a deadline of the handler's own closes the connection as well and is not.
+// made of it. A deadline of the handler's own closes the connection as well and is not,
+// nor is a batch with an argument that cannot be encoded.
 func (u *unit) Fault(err error) store.Fault {
-	if f := serverFault(err); f != 0 {
+	var setup *setupError
+	if errors.As(err, &setup) {
+		return store.FaultSetup
+	}
+	if f := u.s.serverFault(err); f != 0 {
 		return f
 	}
-	deadline := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	if !deadline && u.conn != nil && u.conn.Conn().IsClosed() {
+	var batch pgx.ErrPreprocessingBatch
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &batch) && !isConnectionError(err):
+	case u.conn != nil && u.tx.outOfTime():
+	case u.conn != nil && u.conn.Conn().IsClosed():
 		return store.FaultOutage
 	}
 	return store.FaultHandler
@@ -218,7 +196,10 @@ func (u *unit) Rollback(ctx context.Context) error {
 	return nil
 }
 
-var errConnectionLost = errors.New("the connection was lost before COMMIT was sent")
+var (
+	errConnectionLost = errors.New("the connection was lost before COMMIT was sent")
+	errOutOfTime      = errors.New("the handler passed over a statement whose deadline passed, which closes the connection")
+)
 
 const rollbackLimit = 5 * time.Second
 
@@ -229,12 +210,13 @@ func (u *unit) abandon(ctx context.Context) {
 		return
 	}
 	conn := u.conn.Conn()
-	if pg := conn.PgConn(); !pg.IsClosed() && (pg.IsBusy() || pg.TxStatus() != 'I') {
+	real := u.tx != nil && u.tx.real != nil
+	if pg := conn.PgConn(); !pg.IsClosed() && (real || pg.IsBusy() || pg.TxStatus() != 'I') {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
 		if pg.IsBusy() {
 			_ = conn.Close(limited)
-		} else if u.tx != nil && u.tx.real != nil {
+		} else if real {
 			_ = u.tx.real.Rollback(limited) // closes the connection where it fails
 		} else if _, err := conn.Exec(limited, "rollback"); err != nil {
 			_ = conn.Close(limited)

@@ -1,0 +1,82 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/semel-dev/semel/store"
+)
+
+var (
+	_ store.Appender[pgx.Tx]     = (*Store)(nil)
+	_ store.Appender[*pgx.Batch] = Queued{}
+)
+
+// An event's transaction has its number (xid) before the event has its own (seq): the
+// condition stands below the row in the plan. Relays rely on it, see [horizon]. The
+// condition is always true.
+//
+// Many events are one array per column. The rows leave unnest in the arrays' order, and
+// are numbered in that order.
+const (
+	appendOne = `insert into {schema}.outbox (slot, id, destination, aggregatetype, aggregateid, type, payload, headers)
+select $1::smallint, $2::uuid, $3::text, $4::text, $5::bytea, $6::text, $7::bytea, $8::bytea
+where pg_current_xact_id() is not null`
+
+	appendMany = `insert into {schema}.outbox (slot, id, destination, aggregatetype, aggregateid, type, payload, headers)
+select e.slot, e.id, e.destination, e.topic, e.key, e.type, e.payload, e.headers
+from unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::bytea[], $8::bytea[])
+  as e (slot, id, destination, topic, key, type, payload, headers)
+where pg_current_xact_id() is not null`
+)
+
+// AppendTx implements [store.Appender]: one statement, however many events.
+func (s *Store) AppendTx(ctx context.Context, tx pgx.Tx, events []store.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	sql, args := s.appending(events)
+	if _, err := tx.Exec(ctx, sql, args...); err != nil {
+		return fmt.Errorf("pgstore: append %d events: %w", len(events), s.own(err))
+	}
+	return nil
+}
+
+// AppendTx implements [store.Appender]: the statement is queued and travels with the
+// handler's own. Its error fails the transaction later, as that of any queued statement.
+func (q Queued) AppendTx(_ context.Context, b *pgx.Batch, events []store.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	sql, args := q.appending(events)
+	b.Queue(sql, args...)
+	return nil
+}
+
+// appending is the statement that writes events, with its arguments.
+func (s *Store) appending(events []store.Event) (string, []any) {
+	sql := s.outboxSQL()
+	if len(events) == 1 {
+		e := &events[0]
+		return sql.appendOne, []any{e.Slot(), pgtype.UUID{Bytes: e.ID, Valid: true}, e.Destination, e.Topic, e.Key, e.Type, e.Payload, encodeHeaders(e.Headers)}
+	}
+	n := len(events)
+	slots := make(pgtype.FlatArray[int16], n)
+	ids := make(pgtype.FlatArray[pgtype.UUID], n)
+	destinations := make(pgtype.FlatArray[string], n)
+	topics := make(pgtype.FlatArray[string], n)
+	keys := make(pgtype.FlatArray[[]byte], n)
+	types := make(pgtype.FlatArray[string], n)
+	payloads := make(pgtype.FlatArray[[]byte], n)
+	headers := make(pgtype.FlatArray[[]byte], n)
+	for i := range events {
+		e := &events[i]
+		slots[i], ids[i] = e.Slot(), pgtype.UUID{Bytes: e.ID, Valid: true}
+		destinations[i], topics[i], keys[i], types[i] = e.Destination, e.Topic, e.Key, e.Type
+		payloads[i], headers[i] = e.Payload, encodeHeaders(e.Headers)
+	}
+	return sql.appendMany, []any{slots, ids, destinations, topics, keys, types, payloads, headers}
+}
