@@ -26,19 +26,21 @@
 //	permanent, or without a key     buried at once
 //	conflict, busy, outage,         tried again without end and without using up an attempt
 //	unknown outcome
-//	store not set up                Run returns the error, the message stays uncommitted
+//	store not set up, or cancelled  Run returns the error, the message stays uncommitted
+//	though the consumer was not
 //
 // Attempts are counted in memory. They survive a rebalance that leaves the partition with this
 // process, and begin anew after a crash or with another owner.
 //
 // # Rebalance and shutdown
 //
-// When the group rebalances or the context of Run ends, no further handler starts. Those that run
-// may finish within the drain limit ([WithDrain]) and are then cancelled, which rolls them back. After
-// that the settled offsets are committed, and then the partition goes to its next owner. Two owners
-// at once must be expected all the same, after a pause of this process or of the network: the
-// marks decide then, and a late commit of the former owner is refused by the coordinator, logged
-// and forgotten. A handler that ignores its cancelled context is left behind and logged.
+// When the group rebalances or the context of Run ends, nothing more is handed to the processor. What
+// it has, which is a batch or about a tenth of a second's work of single messages, may finish within
+// the drain limit ([WithDrain]) and is then cancelled, which rolls it back. After that the settled offsets
+// are committed, and then the partition goes to its next owner. Two owners at once must be
+// expected all the same, after a pause of this process or of the network: the marks decide then,
+// and a late commit of the former owner is refused by the coordinator, logged and forgotten. A
+// handler that ignores its cancelled context is left behind and logged.
 //
 // # Settings that matter
 //
@@ -60,8 +62,8 @@
 // # What it cannot promise
 //
 //   - Aborted transactions. Records of open transactions are not read, but kafka-go does not filter
-//     those of aborted ones: they reach the handler like any others. Do not consume a topic whose
-//     producers abort on purpose. Markers of transactions are told from data for certain, by
+//     those of aborted ones: they reach the handler like any others, whether the producer aborted on
+//     purpose or has died. Markers of transactions are told from data for certain, by
 //     asking the broker for their batch, which costs a request for each; they reach no handler
 //     and count for the offset.
 //   - Empty and absent values. kafka-go delivers both as nil, of keys and headers too, so a tombstone

@@ -62,7 +62,7 @@ func fastPolicy(attempts int) kafkasub.Option {
 func newConsumer(t testing.TB, cfg kafka.ConsumerGroupConfig, p dedup.Processor, opts ...kafkasub.Option) *kafkasub.Consumer {
 	t.Helper()
 	opts = append([]kafkasub.Option{
-		fastPolicy(3), kafkasub.WithCommitInterval(10 * time.Millisecond), kafkasub.WithFetch(0, 0, 300*time.Millisecond),
+		fastPolicy(3), kafkasub.WithCommitInterval(10 * time.Millisecond),
 	}, opts...)
 	c, err := kafkasub.New(cfg, p, opts...)
 	if err != nil {

@@ -121,27 +121,42 @@ func TestGapThatOpensWhileConsumingIsReported(t *testing.T) {
 		return applied
 	})
 	book, log := newLogBook(t)
-	// The reader must not have the records yet that are removed: the broker holds its answers back.
-	var hold atomic.Bool
-	b.Cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.Cluster.KeepControl()
-		if !hold.Load() {
-			return nil, nil, false
-		}
-		return nothingNew(req, 1), nil, true
-	})
-	r := run(t, newConsumer(t, groupConfig(b), p, log))
+	// The reader must not have the records yet that are removed.
+	hold := holdFetches(b, 1)
+	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithFetch(0, 0, time.Second)))
 	<-entered
-	hold.Store(true)
-	time.Sleep(400 * time.Millisecond) // longer than a fetch waits: the one that was under way has ended
+	release := hold()
 	produce(t, b, 0, numbered("n", 9)...)
 	deleteRecords(t, b, 0, 6)
-	hold.Store(false)
+	release()
 	close(goOn)
 	untilCommitted(t, b, 0, 10)
 	r.stop(t)
 	if !book.has("removed from the log before they were read", "from=1", "to=6") {
 		t.Errorf("the gap was not reported; handled %v", p.seen())
+	}
+}
+
+// holdFetches returns a function that makes the broker answer as if its log ended at the offset. That
+// function returns when no fetch is under way any more that could get another answer, with the one that ends it.
+func holdFetches(b *servers.Kfake, end int64) (hold func() (release func())) {
+	var on atomic.Bool
+	held := make(chan struct{}, 1)
+	b.Cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster.KeepControl()
+		if !on.Load() {
+			return nil, nil, false
+		}
+		select {
+		case held <- struct{}{}:
+		default:
+		}
+		return nothingNew(req, end), nil, true
+	})
+	return func() func() {
+		on.Store(true)
+		<-held
+		return func() { on.Store(false) }
 	}
 }
 
@@ -193,23 +208,15 @@ func TestReaderThatIsSilentAlthoughTheLogGoesOnIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 1)
 	produce(t, b, 0, "m0")
-	var hold atomic.Bool
-	b.Cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		b.Cluster.KeepControl()
-		if !hold.Load() {
-			return nil, nil, false
-		}
-		return nothingNew(req, 1), nil, true
-	})
+	hold := holdFetches(b, 1)
 	book, log := newLogBook(t)
 	p := newFake(always)
-	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithSilence(300*time.Millisecond)))
+	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithSilence(300*time.Millisecond), kafkasub.WithFetch(0, 0, time.Second)))
 	p.untilCalls(t, 1)
-	hold.Store(true)
-	time.Sleep(400 * time.Millisecond)
+	release := hold()
 	produce(t, b, 0, "m1")
-	eventually(t, "the silence is reported", func() bool { return book.has("silent", "replacing the reader", "position=1", "end=2") })
-	hold.Store(false)
+	eventually(t, "the silence is reported", func() bool { return book.has("silent; the reader is replaced", "position=1", "its log ends at 2") })
+	release()
 	p.untilCalls(t, 2)
 	r.stop(t)
 }
@@ -301,6 +308,30 @@ func TestTopicThatIsMadeAgainIsReadFromItsStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// kafka-go assigns nothing while one of several topics is missing. That must not look like peace.
+func TestMissingTopicAmongOthersIsReportedAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	if err := b.CreateTopic(context.Background(), "payments", 1); err != nil {
+		t.Fatal(err)
+	}
+	cfg := groupConfig(b)
+	cfg.Topics = append(cfg.Topics, "payments")
+	book, log := newLogBook(t)
+	p := newFake(always)
+	r := run(t, newConsumer(t, cfg, p, log))
+	eventually(t, "both topics are assigned", func() bool { return len(r.Assigned()) == 2 })
+	deleteTopic(t, b)
+	eventually(t, "the topic is missed", func() bool {
+		return book.has("level=WARN", "the group cannot settle", "orders", "does not exist")
+	})
+	makeTopic(t, b, 1)
+	produce(t, b, 0, "order")
+	produceRecords(t, b, &kgo.Record{Topic: "payments", Value: []byte("payment")})
+	p.untilCalls(t, 2)
+	r.stop(t)
 }
 
 func transactional(t *testing.T, b *servers.Kfake, end kgo.TransactionEndTry, values ...string) {

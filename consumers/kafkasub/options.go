@@ -102,9 +102,12 @@ func WithStartLimit(d time.Duration) Option {
 }
 
 // WithFetch sets what kafka-go asks of the broker: MinBytes, MaxBytes and MaxWait of
-// [kafka.ReaderConfig]; zero keeps the default, which is
-// 1 byte, 1 MB and 10 seconds. A message larger than maxBytes is
-// still delivered by brokers of version 0.10.1 and later, alone.
+// [kafka.ReaderConfig]; zero keeps the default, which is 1 byte, 1 MB and 10 seconds. A message
+// larger than maxBytes is still delivered by brokers of version 0.10.1 and later, alone.
+//
+// MaxWait is also how long kafka-go waits for the broker's answer: if a busy broker takes
+// longer than that, nothing is ever read. There is no need to make it short: neither a message
+// that arrives nor a shutdown waits for it.
 func WithFetch(minBytes, maxBytes int, maxWait time.Duration) Option {
 	return optionFunc(func(c *config) {
 		if minBytes != 0 {
@@ -118,8 +121,8 @@ func WithFetch(minBytes, maxBytes int, maxWait time.Duration) Option {
 }
 
 // WithSilence is how long a partition may bring nothing before the broker is asked where its
-// log ends. If there is more, or the log has become shorter, the partition's reader is
-// replaced and a warning logged. The default is 30 seconds.
+// log ends. If that is not where the reader is, and after the same time again it still has brought
+// nothing, the reader is replaced and a warning logged. The default is 30 seconds.
 func WithSilence(d time.Duration) Option {
 	return optionFunc(func(c *config) { c.silence = d })
 }

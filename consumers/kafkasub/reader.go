@@ -45,7 +45,7 @@ func (f *feed) read(ctx context.Context, position int64) int64 {
 	if err := reader.SetOffset(position); err != nil {
 		return position
 	}
-	for {
+	for suspect := false; ; {
 		before := position
 		var err error
 		if position, err = f.listen(usable, reader, position); err != nil {
@@ -54,9 +54,16 @@ func (f *feed) read(ctx context.Context, position int64) int64 {
 			}
 			return position
 		}
-		if position == before && f.behind(ctx, position) {
+		// What has just been written may be on its way, so it takes two looks.
+		why := ""
+		if position == before {
+			why = f.behind(ctx, position)
+		}
+		if why != "" && suspect {
+			f.log.Warn("the partition is silent; the reader is replaced", "position", position, "because", why)
 			return position
 		}
+		suspect = why != ""
 	}
 }
 
@@ -99,26 +106,23 @@ func (f *feed) skipped(ctx context.Context, from, to int64) {
 	}
 }
 
-// behind tells whether a silent reader is to be replaced.
-func (f *feed) behind(ctx context.Context, position int64) bool {
+// behind says why a silent reader should not be, or nothing if it may.
+func (f *feed) behind(ctx context.Context, position int64) string {
 	_, end, err := f.look.bounds(ctx, f.at, kafka.ReadCommitted)
 	if err == nil && position > end {
 		// Either the log has become shorter, or a transaction is open before the position.
 		if _, end, err = f.look.bounds(ctx, f.at, kafka.ReadUncommitted); position < end {
-			return false
+			return ""
 		}
 	}
 	switch {
-	case ctx.Err() != nil:
-		return false
+	case ctx.Err() != nil || err == nil && position == end:
+		return ""
 	case err != nil:
-		f.log.Warn("the partition is silent, and where its log ends cannot be had; replacing the reader", "position", position, "error", err)
-		return true
-	case position != end:
-		f.log.Warn("the partition is silent although it has other records; replacing the reader", "position", position, "end", end)
-		return true
+		return fmt.Sprintf("where its log ends cannot be had: %v", err)
+	default:
+		return fmt.Sprintf("its log ends at %d", end)
 	}
-	return false
 }
 
 func (f *feed) deliver(ctx context.Context, m kafka.Message) bool {

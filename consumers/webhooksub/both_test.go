@@ -56,7 +56,7 @@ func TestWhatWebhookpubSendsTakesEffectOnce(t *testing.T) {
 		{ID: store.NewID(), Topic: "partner", Key: []byte("k"), Payload: []byte(`{"type":"payment.voided"}`)},
 	}
 	errs := p.Publish(t.Context(), events)
-	if len(errs) != 3 || outbox.VerdictOf(errs[0]) != outbox.Unreached || outbox.VerdictOf(errs[1]) != outbox.NotSent {
+	if len(errs) != 3 || outbox.VerdictOf(errs[0]) != outbox.RefusedOnce || outbox.VerdictOf(errs[1]) != outbox.NotSent {
 		t.Fatalf("while the handler fails: %v", errs)
 	}
 	for range 3 {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -17,23 +18,37 @@ import (
 
 var server *servers.Postgres
 
-// The server is as durable as in production: without fsync a commit would cost nothing and
-// every ratio would be another one.
+// TestMain stops the server that the first benchmark starts.
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		var err error
-		if server, err = servers.OpenPostgres(context.Background(),
-			servers.WithSetting("max_wal_size", "8GB"), servers.WithSetting("shared_buffers", "1GB")); err != nil {
-			panic(err)
+	code := m.Run()
+	if server != nil {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
-		defer func() { _ = server.Stop() }()
-		return m.Run()
-	}())
+	}
+	os.Exit(code)
+}
+
+// startServer starts one that is as durable as in production: without fsync a commit would
+// cost nothing and every ratio would be another one.
+func startServer(b *testing.B) {
+	b.Helper()
+	if server != nil {
+		return
+	}
+	var err error
+	server, err = servers.OpenPostgres(context.Background(),
+		servers.WithSetting("max_wal_size", "8GB"), servers.WithSetting("shared_buffers", "1GB"))
+	if err != nil {
+		b.Fatal(err)
+	}
 }
 
 // database is a fresh one with the tables of Semel and of the hand-written variants.
 func database(b *testing.B, conns int) *pgxpool.Pool {
 	b.Helper()
+	startServer(b)
 	ctx := context.Background()
 	dsn, err := server.CreateDatabase(ctx, "bench_"+time.Now().Format("150405_000000"))
 	if err != nil {
