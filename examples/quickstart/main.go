@@ -29,6 +29,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -48,20 +49,23 @@ func main() {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(2)
 	}
-	os.Exit(tell(c))
+	os.Exit(tellStory(c))
 }
 
-// tell runs the story and returns the exit status. The first Ctrl-C cleans up, a second one does
+// tellStory runs the story and returns the exit status. The first Ctrl-C cleans up, a second one does
 // not wait for that.
-func tell(c config) int {
+func tellStory(c config) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		by := <-signals
-		signal.Stop(signals)
 		fmt.Fprintln(os.Stderr, "\nquickstart: interrupted, cleaning up")
 		cancel(interrupted{by})
+		// Whatever runs this program may pass a signal on that came from the terminal already:
+		// one that comes right behind the first is not a second one.
+		time.Sleep(time.Second)
+		signal.Stop(signals)
 	}()
 	sum, err := run(ctx, c, os.Stdout)
 	stopped, ok := errors.AsType[interrupted](context.Cause(ctx))
@@ -101,7 +105,7 @@ const (
 // play is the main function of the other processes.
 func play(role string) int {
 	// A terminal's Ctrl-C reaches all processes at once; the first one decides.
-	signal.Ignore(os.Interrupt)
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	ctx := obey(os.Stdin)
 	s, err := stageFromEnviron()
 	if err == nil {

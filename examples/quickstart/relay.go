@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 
 // relay carries the bank's events out of its database, to Kafka, to NATS and to webhooks. It
 // is killed with SIGKILL several times in this story.
-func relay(ctx context.Context, s stage, _ *reporter) error {
+func relay(ctx context.Context, s stage, _ *reporter) (err error) {
 	pool, err := s.pool(ctx, s.bank(), 8)
 	if err != nil {
 		return err
@@ -35,6 +36,11 @@ func relay(ctx context.Context, s stage, _ *reporter) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, toKafka.Close(limited))
+	}()
 	conn, err := nats.Connect(s.NATS, nats.MaxReconnects(-1))
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
@@ -57,8 +63,8 @@ func relay(ctx context.Context, s stage, _ *reporter) error {
 	carrier, err := outbox.NewRelay(semel, map[string]outbox.Publisher{
 		viaKafka: toKafka, viaNATS: toNATS, viaWebhook: toWebhooks,
 	},
-		// All of these are short for the story's sake, see kafkaGroup. The lease is how long the slots of
-		// a relay that was killed stay with it.
+		// All of these are short for the story's sake, see kafkaGroup. The lease is how long the
+		// slots of a relay that was killed stay with it.
 		outbox.WithLease(2*time.Second), outbox.WithPoll(100*time.Millisecond),
 		outbox.WithProbe(50*time.Millisecond, time.Second),
 		outbox.WithLogger(logger()))
