@@ -89,6 +89,22 @@ func TestPoisonInABatch(t *testing.T) {
 	}
 }
 
+// Where others were done before, the bad one is found all the same at once.
+func TestPoisonBehindDuplicates(t *testing.T) {
+	t.Parallel()
+	b, runs := newBent(), map[string]int{}
+	wantOutcomes(t, guardOn(t, b, add).ProcessBatch(t.Context(), messages("a", "b")), "applied applied")
+	g := guardOn(t, b, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+		runs[idOf(m)]++
+		return except(map[string]error{"d": errors.New("poison")})(ctx, tx, m)
+	})
+	wantOutcomes(t, g.ProcessBatch(t.Context(), messages("a", "b", "c", "c", "d", "e")), "duplicate duplicate applied duplicate failed(handler)")
+	if runs["c"] != 2 || runs["d"] != 2 || runs["e"] != 0 {
+		t.Errorf("the runs are %v", runs)
+	}
+	b.idle(t)
+}
+
 func batchGuard(t *testing.T, s store.Marks[*memstore.Tx], h txHandler) *dedup.TxGuard[*memstore.Tx] {
 	t.Helper()
 	g, err := dedup.NewTxBatch(s, "consumer", dedup.FromHeader("id"), func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {

@@ -28,6 +28,7 @@ type bent struct {
 	begin  func(n int) error
 	commit func(n int, real func() (store.End, error)) (store.End, error)
 	next   func(n int) error // refuses the second half of Next
+	begun  func()            // is called once a transaction is open
 
 	begins, commits, nexts int
 }
@@ -76,6 +77,9 @@ func (b *bent) Begin(ctx context.Context, marks []store.Mark) (store.Unit[*memst
 	}
 	b.note("begin %v", statuses)
 	b.count(new(int), 1)
+	if b.begun != nil {
+		b.begun()
+	}
 	return &bentUnit{Unit: u, b: b, open: true}, statuses, nil
 }
 

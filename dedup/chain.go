@@ -100,10 +100,7 @@ func (c *chain[TTx]) pass(ctx context.Context, following *identified) {
 		c.rollback(ctx)
 		return
 	}
-	if end, err := c.end(ctx, following); end != store.Committed {
-		c.err = nil
-		_ = err // the following message begins anew and meets whatever is wrong
-	}
+	_, _ = c.end(ctx, following) // where it fails, the following message begins anew and meets whatever is wrong
 }
 
 func (c *chain[TTx]) rollback(ctx context.Context) {

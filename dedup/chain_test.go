@@ -124,7 +124,33 @@ func TestChainWhoseContextEnds(t *testing.T) {
 	// The one that was running is committed alone; nobody begins for the one behind it.
 	wantOutcomes(t, g.ProcessEach(ctx, messages("a", "b", "c")), "applied applied failed(canceled)")
 	wantEffects(t, b, map[string]int64{"a": 1, "b": 1, "c": 0})
+	if want := "commit: committed"; b.record[2] != want {
+		t.Errorf("what happened: %q, want %q third", b.record, want)
+	}
 	b.idle(t)
+}
+
+// Whoever gives up while the mark is being set has not waited for a handler.
+func TestContextThatEndsWithTheMark(t *testing.T) {
+	t.Parallel()
+	for how, process := range map[string]func(g *dedup.TxGuard[*memstore.Tx], ctx context.Context) []dedup.Result{
+		"each": func(g *dedup.TxGuard[*memstore.Tx], ctx context.Context) []dedup.Result {
+			return g.ProcessEach(ctx, messages("a", "b"))
+		},
+		"batch": func(g *dedup.TxGuard[*memstore.Tx], ctx context.Context) []dedup.Result {
+			return g.ProcessBatch(ctx, messages("a", "b"))
+		},
+	} {
+		b := newBent()
+		ctx, cancel := context.WithCancel(t.Context())
+		b.begun = cancel
+		g := guardOn(t, b, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+			t.Errorf("%s: the handler ran", how)
+			return nil
+		})
+		wantOutcomes(t, process(g, ctx), "failed(canceled)")
+		b.idle(t)
+	}
 }
 
 // A conflict at the COMMIT of a message in the middle runs that message again and no other.

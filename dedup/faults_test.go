@@ -105,6 +105,20 @@ func TestFaultsAreHandedOn(t *testing.T) {
 	}
 }
 
+// An unknown end says nothing of any message, whoever has caused it: nobody looks for one.
+func TestUnknownEndDoesNotDivideABatch(t *testing.T) {
+	t.Parallel()
+	b := newBent()
+	b.commit = func(_ int, real func() (store.End, error)) (store.End, error) {
+		_, _ = real()
+		return store.Unknown, &faulty{store.FaultHandler}
+	}
+	wantOutcomes(t, guardOn(t, b, add).ProcessBatch(t.Context(), messages("a", "b")), "unknown(handler)")
+	if b.begins != 1 {
+		t.Errorf("%d transactions were begun", b.begins)
+	}
+}
+
 func TestUnknownEndIsNotSettled(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []bool{false, true} {

@@ -53,7 +53,8 @@ func TestSilentStoreEndsTheHandlerBeforeTheLease(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := memstore.New()
-				silent := &leases{Store: mem, extend: extend, release: func(func() error) error { return errors.New("connection refused") }}
+				slow := func(int) { time.Sleep(lease/3 - 1) } // the answer takes its time, the lease does not wait for it
+				silent := &leases{Store: mem, extend: extend, extended: slow, release: func(func() error) error { return errors.New("connection refused") }}
 				ended := make(chan time.Time, 1)
 				go leaseGuard(t, silent, func(ctx context.Context, m dedup.Message) error {
 					<-ctx.Done()

@@ -24,6 +24,7 @@ type leases struct {
 
 	claim    func() error
 	extend   func(ctx context.Context, n int) error
+	extended func(n int)
 	complete func(real func() error) error
 	release  func(real func() error) error
 
@@ -67,7 +68,11 @@ func (l *leases) Extend(ctx context.Context, c store.Claim, by time.Duration) (s
 			return c, err
 		}
 	}
-	return l.Store.Extend(ctx, c, by)
+	c, err := l.Store.Extend(ctx, c, by)
+	if l.extended != nil {
+		l.extended(n)
+	}
+	return c, err
 }
 
 func (l *leases) Complete(ctx context.Context, c store.Claim, result []byte) error {
@@ -114,7 +119,7 @@ func TestGuardHandlesOnceAndRemembers(t *testing.T) {
 		wantResult(t, g.Process(t.Context(), message("a")), dedup.Applied, 0)
 		wantResult(t, g.Process(t.Context(), message("a")), dedup.Duplicate, 0)
 		wantResult(t, g.Process(t.Context(), message("b")), dedup.Applied, 0)
-		other, err := dedup.New(l, "another", dedup.FromHeader("id"), nothing)
+		other, err := dedup.New(l, "consumes", dedup.FromHeader("id"), nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,5 +277,24 @@ func TestGuardThatCannotRecord(t *testing.T) {
 			time.Sleep(lease)
 			wantResult(t, leaseGuard(t, l, nothing).Process(t.Context(), message("a")), dedup.Applied, 0)
 		}
+	})
+}
+
+// The lease's key holds both the identity and its stored form: neither alone tells all apart.
+func TestGuardTellsKeysApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeases()
+		both, err := dedup.New(l, "consumer", dedup.Composite(dedup.FromHeader("a"), dedup.FromHeader("b")), nothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Their texts are equal.
+		wantResult(t, both.Process(t.Context(), headers("a", "x/y", "b", "z")), dedup.Applied, 0)
+		wantResult(t, both.Process(t.Context(), headers("a", "x", "b", "y/z")), dedup.Applied, 0)
+		// Their sixteen bytes are equal.
+		victim, chosen := collidingIDs(t)
+		g := leaseGuard(t, l, nothing)
+		wantResult(t, g.Process(t.Context(), message(victim)), dedup.Applied, 0)
+		wantResult(t, g.Process(t.Context(), message(chosen)), dedup.Applied, 0)
 	})
 }

@@ -145,10 +145,20 @@ func (p *pump) beginAlone(it item) {
 	p.nextSuspect()
 }
 
-// nextSuspect begins the next suspect when the one before it has passed.
+// nextSuspect begins the next suspect when the one before it has passed; one that has to go
+// in solitude only when no call is under way, and from then on no other is begun.
 func (p *pump) nextSuspect() {
+	if p.suspected != nil {
+		return
+	}
+	p.solitude = false
 	for len(p.suspects) > 0 && p.suspected == nil {
 		it := p.suspects[0]
+		if it.row.Starts >= solitaryStarts && !it.slot.closed && !p.stopping {
+			if p.solitude = true; p.running > 0 {
+				return
+			}
+		}
 		p.suspects = p.suspects[1:]
 		if it.slot.lost || it.slot.closed || p.stopping {
 			p.giveBack(&it)

@@ -37,8 +37,12 @@ const (
 	// suspectStep is how many such rows are in the relay's hands at once: the fewer, the
 	// sooner the one is found. Those whose start was noted before go one at a time.
 	suspectStep = 100
+	// solitaryStarts is how often a row has been begun and not heard of again when it goes only
+	// while nothing else does. A death then has one cause, so that a row that was merely on
+	// its way when others did harm is not taken for one that does.
+	solitaryStarts = 2
 	// maxStarts is how often a row may be begun and never heard of again.
-	maxStarts = 3
+	maxStarts = 4
 )
 
 // gain takes slots over.

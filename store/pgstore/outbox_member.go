@@ -221,11 +221,16 @@ func (m *member) lower(r *store.Row) {
 
 // Backlog implements [store.Member].
 func (m *member) Backlog(ctx context.Context, slot int16) ([]store.Backlog, error) {
-	rows, _ := m.s.pool.Query(ctx, m.sql.backlog, slot) // its error comes back from the rows
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Backlog, error) {
-		var b store.Backlog
-		err := row.Scan(&b.Destination, &b.Topic, &b.Key, &b.Retrying, &b.Behind, &b.Held, &b.Parked)
-		return b, err
+	var all []store.Backlog
+	err := m.run(ctx, []step{
+		{sql: m.sql.plan, args: []any{true, false}},
+		{sql: m.sql.backlog, args: []any{slot}, read: func(rows pgx.Rows) (err error) {
+			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b store.Backlog, err error) {
+				err = row.Scan(&b.Destination, &b.Topic, &b.Key, &b.Retrying, &b.Behind, &b.Held, &b.Parked)
+				return b, err
+			})
+			return err
+		}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: relay %s: backlog of slot %d: %w", m.name, slot, m.s.own(err))
