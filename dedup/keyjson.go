@@ -16,7 +16,8 @@ import (
 // name the last counts. A member that is absent,
 // null or an empty string is [ErrNoKey]; anything else, a body that is not JSON and a
 // string whose characters cannot be told (broken UTF-8, half of a surrogate pair) are
-// errors, because repairing them could make one key of two.
+// errors, because repairing them could make one key of two. A text that is no pointer is an
+// error of the guard's constructor.
 func FromJSON(pointer string) KeyFunc {
 	path, err := parsePointer(pointer)
 	if err != nil {

@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"time"
+
+	"github.com/semel-dev/semel/store"
 )
 
 // keep prolongs the slots and takes in which ones they are.
@@ -25,29 +27,39 @@ func (p *pump) keep() {
 	})
 }
 
-// readBacklog learns what waits in a slot whose rows have all come to an end.
+// readBacklog learns what waits in slots whose rows have all come to an end.
 func (p *pump) readBacklog() bool {
+	var unread []*slot
+	var numbers []int16
 	for _, s := range p.slots {
-		if s == nil || !s.unread || s.leaving || s.open > 0 || p.stopping {
-			continue
+		if s != nil && s.unread && !s.leaving && s.open == 0 && !p.stopping {
+			unread, numbers = append(unread, s), append(numbers, s.number)
 		}
-		p.do(max(p.storeLimit(), 30*time.Second), func(ctx context.Context) func() {
-			backlog, err := p.member.Backlog(ctx, s.number)
-			return func() {
-				if err != nil {
-					p.failed("backlog", err)
-					return
-				}
-				p.worked()
+	}
+	if len(unread) == 0 {
+		return false
+	}
+	p.do(max(p.storeLimit(), 30*time.Second), func(ctx context.Context) func() {
+		backlog, err := p.member.Backlog(ctx, numbers)
+		return func() {
+			if err != nil {
+				p.failed("backlog", err)
+				return
+			}
+			p.worked()
+			bySlot := map[int16][]store.Backlog{}
+			for _, b := range backlog {
+				bySlot[b.Slot] = append(bySlot[b.Slot], b)
+			}
+			for _, s := range unread {
 				if !s.lost {
-					p.learn(s, backlog, time.Now())
-					p.more = true
+					p.learn(s, bySlot[s.number], time.Now())
 				}
 			}
-		})
-		return true
-	}
-	return false
+			p.more = true
+		}
+	})
+	return true
 }
 
 // release gives back slots of which nothing is in hand.

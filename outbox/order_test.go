@@ -118,3 +118,36 @@ func testOrder(t *testing.T, split, panics bool) {
 	}
 	rec.noRivals(t)
 }
+
+// A key may go to several topics. While one of them is down and a row of another one is under way
+// that then turns out not to have been sent, the later row must not be tried first.
+func TestOrderOfAKeyHoldsOverTopics(t *testing.T) {
+	b := newBox(t)
+	var mu sync.Mutex
+	down, untried := true, true
+	rec := newRecorder(func(_ context.Context, e store.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case e.Topic == "b" && down:
+			return errors.New("no such topic")
+		case e.Type == "0" && untried:
+			untried, down = false, false
+			return outbox.ErrNotSent
+		}
+		return nil
+	})
+	to := func(topic, key, kind string) store.Event {
+		e := event("kafka", key, kind)
+		e.Topic = topic
+		return e
+	}
+	b.run(map[string]outbox.Publisher{"kafka": rec}, outbox.WithCalls(1), outbox.WithProbe(300*time.Millisecond, 300*time.Millisecond))
+	b.write(to("b", "", "opens"))
+	eventually(t, "the topic is down", func() bool { return b.waiting("held") == 1 })
+	b.write(to("a", "", "loose"), to("a", "k", "0"), to("b", "k", "1"), to("a", "k", "2"), to("b", "k", "3"))
+	rec.wait(t, 6)
+	if got := rec.types("k"); !slices.Equal(got, numbered(4)) {
+		t.Errorf("came %v", got)
+	}
+}

@@ -40,8 +40,8 @@ type Member interface {
 	// in Lost, and their rows forgotten.
 	Next(ctx context.Context, done Settlement, want Want) (Batch, error)
 
-	// Backlog sums up what waits in a held slot, for a relay that has just gained it.
-	Backlog(ctx context.Context, slot int16) ([]Backlog, error)
+	// Backlog sums up what waits in held slots, for a relay that has just gained them.
+	Backlog(ctx context.Context, slots []int16) ([]Backlog, error)
 
 	// Release gives slots back in good order: none of their rows is in the relay's hands any
 	// more. The next holder need not suspect them.
@@ -206,6 +206,7 @@ type Batch struct {
 
 // Backlog sums up the waiting rows of a slot that have destination, topic and key in common.
 type Backlog struct {
+	Slot               int16
 	Destination, Topic string
 	// Key is nil for all rows without one.
 	Key []byte
@@ -245,7 +246,8 @@ type OutboxAdmin interface {
 	// attempts before them, the oldest first and at most limit, and returns how many.
 	RetryWaiting(ctx context.Context, f WaitingFilter, limit int) (int, error)
 	// DiscardParked removes parked events that fit for good, the oldest first and at most
-	// limit, and returns how many. What waits behind them goes on.
+	// limit, and returns how many. What waits behind them goes on. A filter that sets nothing
+	// but a state is an error: all of them is not said by leaving out which.
 	DiscardParked(ctx context.Context, f WaitingFilter, limit int) (int, error)
 	// OutboxStats counts what is there.
 	OutboxStats(ctx context.Context) (OutboxStats, error)

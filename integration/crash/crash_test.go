@@ -71,13 +71,13 @@ func TestRelayDiesBetweenPublishingAndMarking(t *testing.T) {
 	w.receive()
 	writer := must(outbox.NewWriter(w.store))(t)
 	for range relayRounds {
-		for range 15 + rand.N(20) {
+		for range 20 + rand.N(20) {
 			id := []byte(w.newID())
 			tx := must(w.pool.Begin(t.Context()))(t)
 			check(t, writer.WriteTx(t.Context(), tx, store.Event{Destination: "receipts", Topic: "receipts.paid", Key: id[:len(id)-1], Type: "receipt", Payload: id}))
 			check(t, tx.Commit(t.Context()))
 		}
-		w.child("relay", published, 8+rand.N(20), false).killed()
+		w.child("relay", published, 6+rand.N(12), false).killed()
 	}
 	w.drain()
 }

@@ -137,21 +137,21 @@ var queueFlow = []queueTest{
 		m, _ := c.join(longLease)
 		var events []store.Event
 		slots := map[int16]int{}
-		for i := 0; len(events) < 5*store.Slots; i++ {
-			if e := event("t", fmt.Sprint("k", i), "x"); slots[e.Slot()] < 5 {
+		for i := 0; len(events) < 10*store.Slots; i++ {
+			if e := event("t", fmt.Sprint("k", i), "x"); slots[e.Slot()] < 10 {
 				slots[e.Slot()]++
 				events = append(events, e)
 			}
 		}
 		c.write(events...)
 		seen := map[int16]bool{}
-		for range 16 {
+		for range 60 {
 			for _, r := range c.next(m, store.Settlement{}, store.Want{Slots: allSlots, Flow: 8}).Flow {
 				seen[r.Slot] = true
 			}
 		}
 		if len(seen) != store.Slots {
-			c.Errorf("16 reads of 8 rows have reached %d slots", len(seen))
+			c.Errorf("60 reads of 8 rows have reached %d slots", len(seen))
 		}
 	}},
 }

@@ -150,7 +150,7 @@ var queueWaiting = []queueTest{
 		s.Wait = append(s.Wait, waitAs(store.Held, 0, rows[3]).Wait...)
 		c.next(m, s, store.Want{})
 		other := c.successor(m)
-		backlog, err := other.Backlog(c.Context(), rows[0].Slot)
+		backlog, err := other.Backlog(c.Context(), allSlots)
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -158,7 +158,7 @@ var queueWaiting = []queueTest{
 		for _, b := range backlog {
 			got[b.Topic] = b
 		}
-		if b := got["t"]; len(backlog) != 2 || b.Parked != 1 || b.Behind != 1 || b.Held != 1 || string(b.Key) != "k" || got["u"].Behind != 1 {
+		if b := got["t"]; len(backlog) != 2 || b.Slot != rows[0].Slot || b.Parked != 1 || b.Behind != 1 || b.Held != 1 || string(b.Key) != "k" || got["u"].Behind != 1 {
 			c.Errorf("the backlog is %+v", backlog)
 		}
 	}},

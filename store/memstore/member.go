@@ -136,13 +136,20 @@ func (m *member) fence(i int16, lost *[]int16) (*slot, bool) {
 }
 
 // Backlog implements [store.Member].
-func (m *member) Backlog(ctx context.Context, slot int16) ([]store.Backlog, error) {
+func (m *member) Backlog(ctx context.Context, slots []int16) ([]store.Backlog, error) {
 	unlock, err := m.lock(ctx, "backlog")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return m.s.outbox.slots[slot].backlog(), nil
+	var all []store.Backlog
+	for _, slot := range slots {
+		for _, b := range m.s.outbox.slots[slot].backlog() {
+			b.Slot = slot
+			all = append(all, b)
+		}
+	}
+	return all, nil
 }
 
 func (sl *slot) backlog() []store.Backlog {

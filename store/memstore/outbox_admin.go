@@ -50,6 +50,9 @@ func (s *Store) DiscardParked(ctx context.Context, f store.WaitingFilter, limit 
 	if err := ctx.Err(); err != nil {
 		return 0, failf(store.FaultCanceled, "discard parked events: %w", err)
 	}
+	if len(f.IDs) == 0 && f.Destination == "" && f.Topic == "" && f.Key == nil && f.ChangedSince.IsZero() {
+		return 0, failf(store.FaultHandler, "discard parked events: the filter is empty: say which, by id, destination, topic, key or time")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	chosen := s.outbox.choose(f, limit, func(w *store.WaitingEvent) bool { return w.State == store.Parked })

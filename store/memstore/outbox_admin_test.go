@@ -72,7 +72,7 @@ func TestOperatorsFindRetryAndDiscardWhatWaits(t *testing.T) {
 		if n, err := s.RetryWaiting(t.Context(), store.WaitingFilter{State: store.Retrying, Key: []byte("k3")}, 10); n != 1 || err != nil {
 			t.Errorf("RetryWaiting: %d, %v", n, err)
 		}
-		if n, err := s.DiscardParked(t.Context(), store.WaitingFilter{}, 10); n != 1 || err != nil {
+		if n, err := s.DiscardParked(t.Context(), store.WaitingFilter{Destination: "kafka"}, 10); n != 1 || err != nil {
 			t.Errorf("DiscardParked: %d, %v", n, err)
 		}
 		changed := []int16{rows["a"].Slot, rows["b"].Slot, rows["c"].Slot}
@@ -99,7 +99,7 @@ func TestDiscardAndRetryTakeTheOldestFirst(t *testing.T) {
 		write(t, s, event("", fmt.Sprint(i)))
 	}
 	r.wait(store.Parked, 0, r.flow(most)...)
-	if n, err := s.DiscardParked(t.Context(), store.WaitingFilter{}, 2); n != 2 || err != nil {
+	if n, err := s.DiscardParked(t.Context(), store.WaitingFilter{Destination: "kafka"}, 2); n != 2 || err != nil {
 		t.Errorf("DiscardParked: %d, %v", n, err)
 	}
 	if n, err := s.RetryWaiting(t.Context(), store.WaitingFilter{}, 1); n != 1 || err != nil {
@@ -139,7 +139,7 @@ func TestTheOutboxRefusesAnEndedContext(t *testing.T) {
 	add(err)
 	_, err = r.Next(ctx, store.Settlement{}, store.Want{Flow: 1, Slots: []int16{slotOf("k")}})
 	add(err)
-	_, err = r.Backlog(ctx, 0)
+	_, err = r.Backlog(ctx, []int16{0})
 	add(err)
 	add(r.Release(ctx, 0))
 	add(r.Leave(ctx))

@@ -82,13 +82,13 @@ func TestWhatWaitsIsFoundByKeyAndByTopic(t *testing.T) {
 	r.wait(store.Behind, 0, rows["c"])
 	slot := rows["a"].Slot
 
-	all, err := r.Backlog(t.Context(), slot)
+	all, err := r.Backlog(t.Context(), []int16{slot})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []store.Backlog{
-		{Destination: "kafka", Topic: "orders", Key: []byte("k"), Behind: 1, Held: 2, Parked: 1},
-		{Destination: "kafka", Topic: "refunds", Key: []byte("k"), Held: 1},
+		{Slot: slot, Destination: "kafka", Topic: "orders", Key: []byte("k"), Behind: 1, Held: 2, Parked: 1},
+		{Slot: slot, Destination: "kafka", Topic: "refunds", Key: []byte("k"), Held: 1},
 	}
 	if rows["f"].Slot != slot && fmt.Sprint(all) != fmt.Sprint(want) {
 		t.Errorf("the backlog is %v, want %v", all, want)

@@ -128,8 +128,12 @@ func TestExhaustedPoolIsAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	const sentence = "no connection was free within 50ms (pool of 1, 1 in use)"
+	start := time.Now()
 	r := g.Process(t.Context(), message("m"))
 	wantOutcome(t, r, dedup.Failed, store.FaultOutage)
+	if took := time.Since(start); took < 50*time.Millisecond || took > 5*time.Second {
+		t.Errorf("it gave up after %s, want 50ms", took)
+	}
 	if !strings.Contains(r.Err.Error(), sentence) {
 		t.Errorf("the error is %q, want %q in it", r.Err, sentence)
 	}

@@ -17,6 +17,7 @@ import (
 )
 
 func TestMarks(t *testing.T) {
+	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestMarks(t, storetest.MarksHarness[pgx.Tx]{
 		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[pgx.Tx] {
@@ -41,6 +42,7 @@ func TestMarks(t *testing.T) {
 }
 
 func TestQueuedMarks(t *testing.T) {
+	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestMarks(t, storetest.MarksHarness[*pgx.Batch]{
 		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*pgx.Batch] {
@@ -60,6 +62,7 @@ func TestQueuedMarks(t *testing.T) {
 }
 
 func TestLeases(t *testing.T) {
+	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestLeases(t, storetest.LeasesHarness{
 		New: func(t *testing.T) storetest.LeasesPlace {
@@ -70,6 +73,7 @@ func TestLeases(t *testing.T) {
 }
 
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestDeadLetters(t, storetest.DeadLettersHarness[pgx.Tx]{
 		New: func(t *testing.T) storetest.DeadLettersPlace[pgx.Tx] {
@@ -80,6 +84,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestQueuedDeadLetters(t *testing.T) {
+	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestDeadLetters(t, storetest.DeadLettersHarness[*pgx.Batch]{
 		New: func(t *testing.T) storetest.DeadLettersPlace[*pgx.Batch] {

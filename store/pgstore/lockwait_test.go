@@ -23,6 +23,8 @@ func TestLockWaitIsBounded(t *testing.T) {
 		begin(t, s, mark)
 	}
 	busy := newStore(t, pool, withShortLockWait)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	for what, marks := range map[string][]store.Mark{
 		"plain":      held[:1],
 		"timed":      held[1:],
@@ -30,7 +32,7 @@ func TestLockWaitIsBounded(t *testing.T) {
 		"many timed": {held[1], timedMark(scope, at, "free")},
 	} {
 		start := time.Now()
-		_, _, err := busy.Begin(t.Context(), marks)
+		_, _, err := busy.Begin(ctx, marks)
 		wantCode(t, err, "55P03")
 		if f := busy.Fault(err); f != store.FaultBusy {
 			t.Errorf("%s: the fault is %s, want busy", what, f)

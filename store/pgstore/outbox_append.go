@@ -16,8 +16,8 @@ var (
 )
 
 // An event's transaction has its number (xid) before the event has its own (seq): the
-// condition stands below the row in the plan. Relays rely on it, see [horizon]. The
-// condition is always true.
+// condition, which is always true, is looked at before the first row is made. Relays rely
+// on it, see [horizon].
 //
 // Many events are one array per column. The rows leave unnest in the arrays' order, and
 // are numbered in that order.

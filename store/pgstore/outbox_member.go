@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -220,24 +221,24 @@ func (m *member) lower(r *store.Row) {
 }
 
 // Backlog implements [store.Member].
-func (m *member) Backlog(ctx context.Context, slot int16) ([]store.Backlog, error) {
+func (m *member) Backlog(ctx context.Context, slots []int16) ([]store.Backlog, error) {
 	var all []store.Backlog
 	err := m.run(ctx, []step{
 		{sql: m.sql.plan, args: []any{true, false}},
-		{sql: m.sql.backlog, args: []any{slot}, read: func(rows pgx.Rows) (err error) {
+		{sql: m.sql.backlog, args: []any{pgtype.FlatArray[int16](slots)}, read: func(rows pgx.Rows) (err error) {
 			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b store.Backlog, err error) {
-				err = row.Scan(&b.Destination, &b.Topic, &b.Key, &b.Retrying, &b.Behind, &b.Held, &b.Parked)
+				err = row.Scan(&b.Slot, &b.Destination, &b.Topic, &b.Key, &b.Retrying, &b.Behind, &b.Held, &b.Parked)
 				return b, err
 			})
 			return err
 		}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("pgstore: relay %s: backlog of slot %d: %w", m.name, slot, m.s.own(err))
+		return nil, fmt.Errorf("pgstore: relay %s: backlog of %d slots: %w", m.name, len(slots), m.s.own(err))
 	}
 	// Somebody else may have changed any of it: what was read before is read again.
 	for place := range m.heldFloors {
-		if place.slot == slot {
+		if slices.Contains(slots, place.slot) {
 			delete(m.heldFloors, place)
 		}
 	}

@@ -166,11 +166,11 @@ cross join lateral (
   order by w.seq limit f.most
 ) w`
 
-	backlog = `select w.destination, w.aggregatetype, w.aggregateid,
+	backlog = `select w.slot, w.destination, w.aggregatetype, w.aggregateid,
   count(*) filter (where w.state = 'retry'), count(*) filter (where w.state = 'behind'),
   count(*) filter (where w.state = 'held'), count(*) filter (where w.state = 'parked')
-from {schema}.outbox_waiting w where w.slot = $1
-group by w.destination, w.aggregatetype, w.aggregateid`
+from {schema}.outbox_waiting w where w.slot = any ($1::smallint[])
+group by w.slot, w.destination, w.aggregatetype, w.aggregateid`
 )
 
 // Statements of [member].Hold, in one transaction. Times are written only when a third of

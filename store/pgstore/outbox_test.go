@@ -2,7 +2,9 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +28,89 @@ func TestQueueInTextModes(t *testing.T) {
 				return openQueue(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 			})
 		})
+	}
+}
+
+// Events are numbered in the order in which they are given, one statement or several, run or
+// queued.
+func TestAppendNumbersEventsInTheirOrder(t *testing.T) {
+	pool := migrated(t)
+	s := newStore(t, pool)
+	var events []store.Event
+	for i := range 2000 {
+		events = append(events, store.Event{ID: store.NewID(), Destination: "d", Topic: "t", Type: fmt.Sprint(i)})
+	}
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if err := s.AppendTx(t.Context(), tx, events[:1]); err != nil {
+			return err
+		}
+		if err := s.AppendTx(t.Context(), tx, events[1:1500]); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		if err := s.Queued().AppendTx(t.Context(), b, events[1500:1999]); err != nil {
+			return err
+		}
+		if err := s.Queued().AppendTx(t.Context(), b, events[1999:]); err != nil {
+			return err
+		}
+		if err := s.Queued().AppendTx(t.Context(), b, nil); err != nil {
+			return err
+		}
+		return tx.SendBatch(t.Context(), b).Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := pool.Query(t.Context(), "select type from semel.outbox order by seq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(got) != len(events) {
+		t.Fatal(len(got), err)
+	}
+	for i := range got {
+		if got[i] != events[i].Type {
+			t.Fatalf("number %d is event %s", i, got[i])
+		}
+	}
+}
+
+// A table that was rewritten has its rows elsewhere: what was sent is removed all the same.
+func TestSentRowsAreRemovedFromARewrittenTable(t *testing.T) {
+	pool := migrated(t)
+	s := newStore(t, pool)
+	event := store.Event{ID: store.NewID(), Destination: "d", Topic: "t"}
+	for range 3 {
+		event.ID = store.NewID()
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return s.AppendTx(t.Context(), tx, []store.Event{event}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, pool, "delete from semel.outbox where seq = 1")
+	m := s.Join("relay", time.Minute)
+	if _, err := m.Hold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var slots []int16
+	for i := range int16(store.Slots) {
+		slots = append(slots, i)
+	}
+	b, err := m.Next(t.Context(), store.Settlement{}, store.Want{Slots: slots, Flow: 10})
+	if err != nil || len(b.Flow) != 2 {
+		t.Fatal(len(b.Flow), err)
+	}
+	exec(t, pool, "vacuum full semel.outbox")
+	event.ID = store.NewID()
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return s.AppendTx(t.Context(), tx, []store.Event{event}) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Next(t.Context(), store.Settlement{Sent: b.Flow}, store.Want{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := queryOne[int64](t, pool, "select min(seq) from semel.outbox"); n != 4 {
+		t.Errorf("number %d is left, want that of the event that was not sent", n)
 	}
 }
 

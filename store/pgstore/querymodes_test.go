@@ -12,6 +12,7 @@ import (
 
 // The store must work however the pool sends its statements.
 func TestEveryQueryMode(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,

@@ -210,13 +210,14 @@ func (u *unit) abandon(ctx context.Context) {
 		return
 	}
 	conn := u.conn.Conn()
-	real := u.tx != nil && u.tx.real != nil
-	if pg := conn.PgConn(); !pg.IsClosed() && (real || pg.IsBusy() || pg.TxStatus() != 'I') {
+	// A savepoint that was kept must be closed, also where the handler has ended what it lay in.
+	hasReal := u.tx != nil && u.tx.real != nil
+	if pg := conn.PgConn(); !pg.IsClosed() && (hasReal || pg.IsBusy() || pg.TxStatus() != 'I') {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
 		if pg.IsBusy() {
 			_ = conn.Close(limited)
-		} else if real {
+		} else if hasReal {
 			_ = u.tx.real.Rollback(limited) // closes the connection where it fails
 		} else if _, err := conn.Exec(limited, "rollback"); err != nil {
 			_ = conn.Close(limited)
