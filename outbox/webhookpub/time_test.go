@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/semel-dev/semel/outbox"
 	"github.com/semel-dev/semel/outbox/webhookpub"
@@ -99,7 +100,7 @@ func TestAnEndlessAnswerIsReadOnlyInPartAndCleaned(t *testing.T) {
 	var last webhookpub.Attempt
 	p := publisher(t, []*receiver{r}, webhookpub.WithObserver(func(_ context.Context, a webhookpub.Attempt) { last = a }))
 	expect(t, p.Publish(t.Context(), withTopic("a", 1)), outbox.RefusedOnce)
-	if len(last.Body) == 0 || len(last.Body) > 1024 || strings.ContainsAny(last.Body, "\x00\x1b\xff\uFFFD") || !strings.HasPrefix(last.Body, "no[31m\n") {
+	if len(last.Body) == 0 || len(last.Body) > 1024 || !utf8.ValidString(last.Body) || strings.ContainsAny(last.Body, "\x00\x1b\uFFFD") || !strings.HasPrefix(last.Body, "no[31m\n") {
 		t.Errorf("kept %d bytes: %q", len(last.Body), last.Body)
 	}
 	r.Close() // It waits for the handler, which ends when the client has hung up.

@@ -18,11 +18,11 @@ func TestRivalsOfARowAddOneAfterTheOther(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			err := s.InTx(t.Context(), func(ctx context.Context, tx *memstore.Tx) error {
-				n, err := tx.Get("n")
-				if err != nil {
+				if _, err := tx.Get("n"); err != nil { // and hold nothing by it
 					return err
 				}
-				if n, err = tx.Add(ctx, "n", 1); err != nil {
+				n, err := tx.Add(ctx, "n", 1)
+				if err != nil {
 					return err
 				}
 				return tx.Put(ctx, "copy", n)
