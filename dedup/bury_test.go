@@ -88,12 +88,6 @@ func TestBuryOfAMessageWithoutAKey(t *testing.T) {
 		t.Errorf("the letters are %+v", dead)
 	}
 
-	// A broker may keep no times. The message must still find its grave, and only one.
-	timeless := m
-	timeless.Position.Time = time.Time{}
-	wantResult(t, g.Bury(t.Context(), timeless, keyErr), dedup.Buried, 0)
-	wantResult(t, g.Bury(t.Context(), timeless, keyErr), dedup.Duplicate, 0)
-
 	byPlace, err := dedup.NewTx(b, "consumer", dedup.FromCoordinates(), txHandler(add))
 	if err != nil {
 		t.Fatal(err)

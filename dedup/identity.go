@@ -34,18 +34,14 @@ func identify(key KeyFunc, consumer string, scope store.Scope, m Message) (id id
 
 // identifyByPlace is for giving up a message that has no key: its place in the log keeps
 // it from being buried twice. The prefix sets such marks apart from those of a key
-// function that takes coordinates. A place without a time is a weaker one, in a log that
-// is made again, but a message that is given up must have one.
+// function that takes coordinates. Without a place there is no grave: a webhook without an
+// id must not share one with all the others.
 func identifyByPlace(consumer string, scope store.Scope, m Message) (identified, error) {
-	p := m.Position
-	if p.Log == "" {
-		return identified{}, &KeyError{fmt.Errorf("%w, and it has no place in a log either", ErrNoKey)}
+	k, err := FromCoordinates()(m)
+	if err != nil {
+		return identified{}, &KeyError{err}
 	}
-	place := append([]byte("no key\x00"), p.identity()...)
-	key := store.DigestKey(place)
-	if !p.Time.IsZero() {
-		key = store.TimedKey(p.Time, place)
-	}
-	m.origin = store.Origin{Consumer: consumer, Key: key}
-	return identified{m: m, mark: store.Mark{Scope: scope, Key: key, Time: p.Time}}, nil
+	k.stored = store.TimedKey(m.Position.Time, append([]byte("no key\x00"), k.text...))
+	m.origin = store.Origin{Consumer: consumer, Key: k.stored}
+	return identified{m: m, mark: store.Mark{Scope: scope, Key: k.stored, Time: m.Position.Time}}, nil
 }

@@ -9,8 +9,6 @@ import (
 // them all to the dead letters, so constructors look for it and refuse it.
 type misuseError struct{ error }
 
-func (e *misuseError) Unwrap() error { return e.error }
-
 // broken is a key function that was made wrongly.
 func broken(err error) KeyFunc {
 	return func(Message) (Key, error) { return Key{}, &misuseError{err} }

@@ -2,6 +2,7 @@ package kafkasub
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -26,13 +27,19 @@ func message(m kafka.Message) dedup.Message {
 			headers[i] = dedup.Header{Key: h.Key, Value: h.Value}
 		}
 	}
+	at := m.Time
+	if at.IsZero() {
+		// The log keeps no times. Its coordinates still tell its records apart, only not from
+		// those of a log that is made again, and one without a key can be given up.
+		at = time.UnixMilli(0)
+	}
 	return dedup.Message{
 		Position: dedup.Position{
 			Broker:    "kafka",
 			Log:       m.Topic,
 			Partition: m.Partition,
 			Offset:    m.Offset,
-			Time:      m.Time,
+			Time:      at,
 		},
 		Topic:   m.Topic,
 		Key:     m.Key,

@@ -36,6 +36,16 @@ var endings = []ending{
 		before()
 		return u.Commit(ctx)
 	}},
+	{"next after a savepoint", func(t *testing.T, ctx context.Context, s *pgstore.Store, marks [2]store.Mark, before func()) (store.End, error) {
+		u := begin(t, s, marks[0])
+		if err := pgx.BeginFunc(ctx, u.Tx(), func(tx pgx.Tx) error { effect(t, tx); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		before()
+		end, _, err := u.Next(ctx, marks[1:])
+		_ = u.Rollback(ctx)
+		return end, err
+	}},
 	{"next", func(t *testing.T, ctx context.Context, s *pgstore.Store, marks [2]store.Mark, before func()) (store.End, error) {
 		u := begin(t, s, marks[0])
 		effect(t, u.Tx())

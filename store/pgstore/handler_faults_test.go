@@ -93,6 +93,11 @@ func TestTerminatedSessionIsAnOutage(t *testing.T) {
 			terminate(t, pool, tx)
 			return addEffect(ctx, tx, m)
 		},
+		"the handler passes over the error": func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+			terminate(t, pool, tx)
+			_ = addEffect(ctx, tx, m)
+			return nil
+		},
 		"the handler cancels its own context": func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
@@ -157,6 +162,19 @@ func TestIdleInTransactionIsTheHandlersFault(t *testing.T) {
 	if n := queryOne[int64](t, pool, "select count(*) from semel.marks_plain"); n != 0 {
 		t.Errorf("%d marks were stored", n)
 	}
+}
+
+func TestRollbackOfALostSession(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	s := newStore(t, newPool(t, pool.Config().ConnString(), oneConnection))
+	mark := plainMark(scopeOf(t, s), "m")
+	u := begin(t, s, mark)
+	terminate(t, pool, u.Tx())
+	if err := u.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantMark(t, s, mark, store.New)
 }
 
 func TestServerCrashInTheHandler(t *testing.T) {
