@@ -170,6 +170,34 @@ func TestStopCancelsCallsThatOutlastTheDrainLimit(t *testing.T) {
 	}
 }
 
+func TestStopGivesBackSlotsThatComeWhileItStops(t *testing.T) {
+	b := newBox(t)
+	proxy := servertest.Proxy(t, b.dsn)
+	pool := connect(t, proxy.DSN())
+	s, _ := openBox(t, pool)
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	relay, err := outbox.NewRelay(s, map[string]outbox.Publisher{"kafka": newRecorder(nil)}, fast(outbox.WithLease(time.Hour))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Freeze()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	time.Sleep(100 * time.Millisecond) // until it has asked for its slots
+	cancel()
+	time.Sleep(100 * time.Millisecond) // until it has noticed
+	proxy.Thaw()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := b.count("select count(*) from semel.outbox_slots where clean and owner is null and token > 0"); n != store.Slots {
+		t.Errorf("%d slots were given back, want all", n)
+	}
+}
+
 // A relay that is cut off while it publishes loses its slots. What it learns later from its
 // destination changes nothing about what its successor has decided.
 func TestRelayThatSleptThroughItsLeaseChangesNothing(t *testing.T) {

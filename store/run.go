@@ -18,7 +18,13 @@ func (o Origin) IsZero() bool { return o.Consumer == "" }
 // ID follows from the consumer's name and the key alone, so it is the same in every
 // process and every database.
 func (o Origin) ID() ID {
-	return ChildID(o.Key.ID, o.Consumer)
+	name := o.Consumer
+	if o.Key.Timed {
+		// Somebody may choose an id that has the bytes of another one's digest. No consumer's
+		// name ends like this.
+		name += "\x00"
+	}
+	return ChildID(o.Key.ID, name)
 }
 
 // Run is one execution of a handler for one message. A guard puts it into the
