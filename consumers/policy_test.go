@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	errBad    = errors.New("bad")
-	policy    = consumers.Policy{MaxAttempts: 3, MinDelay: 100 * time.Millisecond, MaxDelay: 10 * time.Second}
-	permanent = fmt.Errorf("wrapped: %w", dedup.Permanent(errBad))
-	keyless   = fmt.Errorf("wrapped: %w", &dedup.KeyError{Err: dedup.ErrNoKey})
-	patient   = fmt.Errorf("wrapped: %w", dedup.RetryAfter(42*time.Second, errBad))
+	errBad       = errors.New("bad")
+	policy       = consumers.Policy{MaxAttempts: 3, MinDelay: 100 * time.Millisecond, MaxDelay: 10 * time.Second}
+	errPermanent = fmt.Errorf("wrapped: %w", dedup.Permanent(errBad))
+	errKeyless   = fmt.Errorf("wrapped: %w", &dedup.KeyError{Err: dedup.ErrNoKey})
+	errPatient   = fmt.Errorf("wrapped: %w", dedup.RetryAfter(42*time.Second, errBad))
 )
 
 func failed(f store.Fault, err error) dedup.Result {
@@ -37,12 +37,12 @@ func TestDecide(t *testing.T) {
 		{"duplicate", dedup.Result{Outcome: dedup.Duplicate}, consumers.Ack, consumers.Ack, false},
 		{"buried", dedup.Result{Outcome: dedup.Buried}, consumers.Ack, consumers.Ack, false},
 		{"unknown", dedup.Result{Outcome: dedup.Unknown, Fault: store.FaultOutage, Err: errBad}, consumers.Retry, consumers.Retry, false},
-		{"unknown with a permanent error", dedup.Result{Outcome: dedup.Unknown, Fault: store.FaultHandler, Err: permanent}, consumers.Retry, consumers.Retry, false},
+		{"unknown with a permanent error", dedup.Result{Outcome: dedup.Unknown, Fault: store.FaultHandler, Err: errPermanent}, consumers.Retry, consumers.Retry, false},
 		{"no outcome", dedup.Result{Fault: store.FaultHandler, Err: errBad}, consumers.Retry, consumers.Bury, true},
 		{"handler", failed(store.FaultHandler, errBad), consumers.Retry, consumers.Bury, true},
-		{"handler that asks for time", failed(store.FaultHandler, patient), consumers.Retry, consumers.Bury, true},
-		{"permanent", failed(store.FaultHandler, permanent), consumers.Bury, consumers.Bury, true},
-		{"no key", failed(store.FaultHandler, keyless), consumers.Bury, consumers.Bury, true},
+		{"handler that asks for time", failed(store.FaultHandler, errPatient), consumers.Retry, consumers.Bury, true},
+		{"permanent", failed(store.FaultHandler, errPermanent), consumers.Bury, consumers.Bury, true},
+		{"no key", failed(store.FaultHandler, errKeyless), consumers.Bury, consumers.Bury, true},
 		{"conflict", failed(store.FaultConflict, errBad), consumers.Retry, consumers.Retry, false},
 		{"busy", failed(store.FaultBusy, errBad), consumers.Retry, consumers.Retry, false},
 		{"outage", failed(store.FaultOutage, errBad), consumers.Retry, consumers.Retry, false},
@@ -64,7 +64,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestDelays(t *testing.T) {
-	if d := policy.Decide(failed(store.FaultHandler, patient), 0, 1); d.After != 42*time.Second {
+	if d := policy.Decide(failed(store.FaultHandler, errPatient), 0, 1); d.After != 42*time.Second {
 		t.Errorf("a handler that asks for 42 s waits %s", d.After)
 	}
 	// The delay doubles and is spread by half of itself: the n-th lies around MinDelay·2^(n-1).
