@@ -68,8 +68,8 @@
 //     and count for the offset.
 //   - Empty and absent values. kafka-go delivers both as nil, of keys and headers too, so a tombstone
 //     looks like an empty body.
-//   - Records without a timestamp have a zero Position.Time, and [dedup.FromCoordinates] refuses
-//     them.
+//   - Records without a timestamp get the beginning of 1970 as their Position.Time: their coordinates
+//     do not tell them from the records of a topic that is made again.
 //   - A topic that is deleted and made again is noticed if the consumer sees it missing, shorter, or
 //     with another record at its position, and is then read from its start. If it is made again
 //     and grows past the committed offset while no consumer runs, the broker must have dropped the
