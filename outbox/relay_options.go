@@ -66,8 +66,8 @@ func WithPoll(d time.Duration) RelayOption {
 	})
 }
 
-// WithBatch is how many events are read at once and the most that one Publish call is
-// handed. The default is 500. A larger batch gains little and holds more memory; the relay
+// WithBatch is the most events that one Publish call is handed; twice as many are read at
+// once. The default is 500. A larger batch gains little and holds more memory; the relay
 // reads fewer at once where events are large.
 func WithBatch(n int) RelayOption {
 	return relayOption(func(c *relayConfig) error {

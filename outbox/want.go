@@ -28,7 +28,8 @@ func (p *pump) want(a *ask, now time.Time) {
 	if len(a.want.Slots) == 0 || p.over > 0 {
 		return
 	}
-	limit := p.limit
+	// Two calls' worth: one goes out while the other is made ready.
+	limit := 2 * p.limit
 	if suspects {
 		limit = min(limit, suspectStep) - p.inHand()
 	}

@@ -133,6 +133,25 @@ var queueFlow = []queueTest{
 			c.next(m, store.Settlement{Sent: rows}, store.Want{})
 		}
 	}},
+	{"late commit of a long transaction", "the same, where much was read and sent while the transaction was open", func(c *queueCase) {
+		m, _ := c.join(longLease)
+		keys := sameSlot(2)
+		for range 5 {
+			late := c.q.Begin(c)
+			late.Append(c, event("t", keys[0], "1"))
+			for range 5 {
+				c.write(event("t", keys[1], "early"))
+				rows := c.flow(m, store.Settlement{})
+				c.types(rows, "early")
+				c.next(m, store.Settlement{Sent: rows}, store.Want{Slots: allSlots, Flow: 10})
+			}
+			late.Commit(c)
+			c.write(event("t", keys[0], "2"))
+			rows := c.flow(m, store.Settlement{})
+			c.types(rows, "1", "2")
+			c.next(m, store.Settlement{Sent: rows}, store.Want{})
+		}
+	}},
 	{"fair turns", "every slot has its turn, however many rows the others have", func(c *queueCase) {
 		m, _ := c.join(longLease)
 		var events []store.Event

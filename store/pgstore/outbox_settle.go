@@ -1,6 +1,8 @@
 package pgstore
 
 import (
+	"slices"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -86,10 +88,14 @@ func (m *member) settling(steps []step, done *store.Settlement, batch *store.Bat
 	if len(slots) == 0 {
 		return steps
 	}
-	steps = append(steps, step{sql: m.sql.fence, args: []any{slots, tokens}, read: lostOf(slots, batch)})
+	fence := m.sql.fence
+	if len(moves.slots)+len(changes.slots) > 0 {
+		fence = m.sql.lockingFence
+	}
+	steps = append(steps, step{sql: fence, args: []any{slots, tokens}, read: lostOf(slots, batch)})
 	if len(sentFlow.slots) > 0 {
 		args := []any{sentFlow.slots, sentFlow.seqs, slots, tokens}
-		steps = append(steps, step{sql: m.sql.deleteFlow, args: append(args, tids), done: func(tag pgconn.CommandTag) {
+		steps = append(steps, step{sql: m.sql.deleteFlow, args: []any{tids, slices.Min(sentFlow.seqs), slots, tokens, slices.Max(sentFlow.seqs)}, done: func(tag pgconn.CommandTag) {
 			// Fewer are gone where a settlement is repeated or a slot is lost, too.
 			if tag.RowsAffected() < int64(len(sentFlow.slots)) {
 				m.missed = []step{{sql: m.sql.plan, args: []any{true, false}}, {sql: m.sql.deleteFlowByKey, args: args}}

@@ -14,7 +14,7 @@ type outboxStatements struct {
 
 	beat, extend, take, own, release, leave string
 
-	plan, fence                                     string
+	plan, fence, lockingFence                       string
 	deleteFlow, deleteFlowByKey                     string
 	deleteWaiting, moveFlow, changeWaiting          string
 	readFlow, readDue, readHeld, readByKey, backlog string
@@ -31,7 +31,7 @@ func (s *Store) outboxSQL() *outboxStatements {
 	sql, _ := outboxTexts.LoadOrStore(s.schema, &outboxStatements{
 		appendOne: in(appendOne), appendMany: in(appendMany),
 		beat: in(beat), extend: in(extend), take: in(take), own: in(ownSlots), release: in(releaseSlots), leave: in(leave),
-		plan: planByIndex, fence: in(fence),
+		plan: planByIndex, fence: in(fence), lockingFence: in(lockingFence),
 		deleteFlow: in(deleteFlow), deleteFlowByKey: in(deleteFlowByKey), deleteWaiting: in(deleteWaiting),
 		moveFlow: in(moveFlow), changeWaiting: in(changeWaiting),
 		readFlow: in(readFlow), readDue: in(readDue), readHeld: in(readHeld), readByKey: in(readByKey),
@@ -54,10 +54,14 @@ const (
   case when $1::boolean then set_config('synchronous_commit', 'off', true) end,
   case when $2::boolean then pg_current_xact_id() is not null end`
 
-	// Locked in order, as everywhere, so that members never wait for each other in a circle.
+	// Where rows go to wait, the slots are locked until the end, in order, as everywhere, so
+	// that members never wait for each other in a circle: a successor must not find half of
+	// it. To forget what was sent no lock is needed: whether that comes before or after the
+	// change of holder, it is as true.
 	fence = `select s.slot from {schema}.outbox_slots s
 join unnest($1::smallint[], $2::bigint[]) h (slot, token) on h.slot = s.slot and h.token = s.token
-order by s.slot for share of s`
+order by s.slot`
+	lockingFence = fence + ` for share of s`
 
 	// fenced are the slots whose token is still the member's, inside of the statements that
 	// write. They take it as an array, which is made once; a join would be made once per row
@@ -66,12 +70,14 @@ order by s.slot for share of s`
 
 	// Rows are deleted where they were read, which spares a look into the index; rows of the
 	// flow are never updated, so only a rewrite of the table (VACUUM FULL) moves them. The
-	// number is compared, because the place of a row that is gone may be another row's by
-	// now; "is true" keeps the planner from making a join of it. Here and below no statement is
-	// a join: a join is planned by the planner's idea of how many rows there are, and these
-	// can only be one look per row.
-	deleteFlow = `delete from {schema}.outbox where ctid = any ($5::tid[])
-  and (seq in (select d.seq from unnest($1::smallint[], $2::bigint[]) d (slot, seq) where d.slot = any (array({fenced})))) is true`
+	// place of a row that is gone may be another row's by now. That one was inserted by a
+	// statement whose snapshot is younger than the deletion, or vacuum would not have freed
+	// the place; its number was handed out later still, and is above the highest of those that
+	// were read before. So comparing with the range of the numbers is enough.
+	//
+	// Here and below no statement is a join: a join is planned by the planner's idea of how
+	// many rows there are, and these can only be one look per row.
+	deleteFlow = `delete from {schema}.outbox where ctid = any ($1::tid[]) and seq between $2 and $5 and slot = any (array({fenced}))`
 
 	// For what was not where it was read.
 	deleteFlowByKey = `delete from {schema}.outbox where ctid = any (array(
