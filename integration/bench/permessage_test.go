@@ -25,9 +25,9 @@ func BenchmarkPerMessage(b *testing.B) {
 	for _, conns := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("c=%d", conns), func(b *testing.B) {
 			pool := database(b, conns)
-			each := 1500
+			each := 2500
 			if conns > 1 {
-				each = 6000 / conns
+				each = 10_000 / conns
 			}
 			s, err := pgstore.New(pool)
 			if err != nil {
