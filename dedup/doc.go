@@ -43,7 +43,7 @@
 //	COMMIT sent, not received        nothing              delivers again   the handler runs
 //	COMMIT received, not answered    mark and effect      delivers again   duplicate
 //	committed, not acknowledged      mark and effect      delivers again   duplicate
-//	event published, not marked so   mark and effect      –                published again under the same id
+//	event published, not marked sent mark and effect      –                published again under the same id
 //
 // Each line is a test that kills a process there; see the integration folder.
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,8 +23,12 @@ func book(receipts *outbox.Writer[pgx.Tx]) dedup.TxHandlerFunc[pgx.Tx] {
 		if err := json.Unmarshal(m.Body, &p); err != nil {
 			return dedup.Permanent(err) // no further attempt can mend it: dead letter
 		}
-		if _, err := tx.Exec(ctx, "update accounts set cents = cents + $2 where id = $1", p.Account, p.Cents); err != nil {
+		tag, err := tx.Exec(ctx, "update accounts set cents = cents + $2 where id = $1", p.Account, p.Cents)
+		if err != nil {
 			return err // rolled back, and tried again after a while
+		}
+		if tag.RowsAffected() != 1 {
+			return dedup.Permanent(fmt.Errorf("there is no account %q", p.Account))
 		}
 		return receipts.WriteTx(ctx, tx, store.Event{
 			Destination: "kafka", Topic: "receipts", Key: []byte(p.Account), Type: "payment.booked", Payload: m.Body,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 
@@ -24,26 +25,34 @@ func main() {
 	defer stop()
 	brokers := []string{os.Getenv("KAFKA_BROKERS")}
 	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
-	must(0, pgstore.Migrate(ctx, pool)) // at deploy, in real life
+	check(pgstore.Migrate(ctx, pool)) // at deploy, in real life
 	db := must(pgstore.New(pool))
 
 	receipts := must(kafkapub.New(kafkapub.NewWriter(brokers...)))
-	relay := must(outbox.NewRelay(db, map[string]outbox.Publisher{"kafka": receipts}))
+	relay := must(outbox.NewRelay(db, map[string]outbox.Publisher{"kafka": receipts}, outbox.WithLogger(slog.Default())))
 	writer := must(outbox.NewWriter(db, outbox.WithWake(relay.Wake)))
 
 	guard := must(dedup.NewTx(db, "payments", dedup.FromHeader("payment-id"), book(writer)))
-	consumer := must(kafkasub.New(kafka.ConsumerGroupConfig{Brokers: brokers, ID: "payments", Topics: []string{"payments"}}, guard))
+	group := kafka.ConsumerGroupConfig{Brokers: brokers, ID: "payments", Topics: []string{"payments"}}
+	consumer := must(kafkasub.New(group, guard, kafkasub.WithLogger(slog.Default())))
 
-	relayed := make(chan error)
-	go func() { relayed <- relay.Run(ctx) }()
+	relayed := make(chan error, 1)
+	go func() {
+		defer stop() // neither goes on without the other
+		relayed <- relay.Run(ctx)
+	}()
 	err := consumer.Run(ctx) // until Ctrl-C, or an error that a person must mend
 	stop()
-	must(0, errors.Join(err, <-relayed, receipts.Close(context.Background())))
+	check(errors.Join(err, <-relayed, receipts.Close(context.Background())))
 }
 
-func must[T any](v T, err error) T {
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
 	return v
 }
