@@ -244,7 +244,7 @@ func info(t *testing.T, js jetstream.JetStream) *jetstream.ConsumerInfo {
 // eventually polls what cannot be waited for.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(15 * time.Second); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
