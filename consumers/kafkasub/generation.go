@@ -51,6 +51,10 @@ func (g *generation) work(ctx context.Context) {
 		})
 	}
 
+	if len(lanes) == 0 && g.missing.Load() {
+		g.background(func() { g.distrust(intake, stop) })
+	}
+
 	<-intake.Done()
 	g.drain(lanes, &running, cancel)
 	final, cancelFinal := context.WithTimeout(context.Background(), commitLimit)
@@ -63,6 +67,19 @@ func (g *generation) work(ctx context.Context) {
 	if g.intake.Err() != nil {
 		<-g.leaving
 	}
+}
+
+// distrust ends a generation without partitions that may have been joined while a topic was
+// missing. kafka-go assigns nothing then; and if the topic comes back before it begins to watch
+// for changes, it sees none, and would be content with nothing for ever.
+func (g *generation) distrust(intake context.Context, stop func()) {
+	for g.look.checkTopics(intake) != nil {
+		if !wait(intake, restPause) {
+			return
+		}
+	}
+	g.missing.Store(false)
+	stop()
 }
 
 // drain waits for the lanes, cancels their handlers at the limit, and in the end goes on without

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -40,6 +41,7 @@ type run struct {
 	look    *lookup
 	sockets *sockets       // of the group
 	leaving chan struct{}  // closed when the group is being left
+	missing atomic.Bool    // a topic was missing when the group was last looked at
 	others  sync.WaitGroup // goroutines that nobody waits for before the end
 
 	outcome sync.Mutex // for what follows
@@ -117,8 +119,11 @@ func (r *run) work() error {
 // rest comes between generations that are short, n of them so far. kafka-go begins the next one
 // at once, and where a topic is missing, each one ends as soon as it has begun.
 func (r *run) rest(n int) {
-	if n > 2 {
-		if err := r.look.checkTopics(r.intake); err != nil && r.intake.Err() == nil {
+	if err := r.look.checkTopics(r.intake); err != nil && r.intake.Err() == nil {
+		if errors.Is(err, kafka.UnknownTopicOrPartition) {
+			r.missing.Store(true)
+		}
+		if n > 2 {
 			r.conf.log.Warn("the group cannot settle", "error", err)
 		}
 	}
