@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"slices"
 
 	"github.com/semel-dev/semel/store"
 )
@@ -9,19 +10,20 @@ import (
 // ProcessBatch implements [BatchProcessor]: one transaction, one round trip for all marks.
 // There is no savepoint per message: a batch that fails is rolled back whole and its
 // parts are tried, which costs only batches that fail.
-func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) []Result {
+func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) (results []Result) {
 	if len(ms) == 0 {
 		return nil
 	}
-	scope, err := g.marks.Scope(ctx, g.consumer)
+	scope, err := g.scope(ctx)
 	if err != nil {
 		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
 	}
+	defer func() { g.reach.note(ctx, scope, ms, results) }()
 	ids := make([]identified, 0, len(ms))
 	for _, m := range ms {
-		id, err := identify(g.key, g.consumer, scope, m)
+		id, err := g.identify(scope, m)
 		if err != nil {
-			results := g.batch(ctx, ids, nil)
+			results = g.batch(ctx, ids, nil)
 			if len(results) == len(ids) && settled(results) {
 				results = append(results, Result{Failed, store.FaultHandler, err})
 			}
@@ -88,19 +90,32 @@ func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]sto
 	}
 	defer func() { _ = unit.Rollback(ctx) }() // does nothing after the commit
 
-	fresh, at := onlyNew(ids, statuses)
-	if len(fresh) == 0 {
+	if i := slices.IndexFunc(statuses, refused); i >= 0 {
+		return nil, i, refusal(statuses[i], &ids[i])
+	}
+	// Where a position is kept it passes duplicates, too.
+	if g.fences == nil && !slices.ContainsFunc(statuses, func(s store.Status) bool { return s != store.Seen }) {
 		return statuses, nobody, Result{Outcome: Applied}
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, nobody, Result{Failed, store.FaultCanceled, err}
 	}
 	var rs runs
-	if i, err := g.handle(ctx, unit.Tx(), fresh, &rs); err != nil {
-		if i != nobody {
-			i = at[i]
+	if fresh, at := onlyNew(ids, statuses); len(fresh) > 0 {
+		if i, err := g.handle(ctx, unit.Tx(), fresh, &rs); err != nil {
+			if i != nobody {
+				i = at[i]
+			}
+			return nil, i, g.handlerFailed(ctx, err, unit.Fault(err))
 		}
-		return nil, i, g.handlerFailed(ctx, err, unit.Fault(err))
+	}
+	for i, s := range statuses {
+		if s != store.Blocked {
+			continue
+		}
+		if err := g.park(ctx, unit.Tx(), &ids[i]); err != nil {
+			return nil, i, g.failed(ctx, err, unit.Fault(err))
+		}
 	}
 	limited, cancel := g.commitContext(ctx)
 	defer cancel()
@@ -126,9 +141,13 @@ func onlyNew(ids []identified, statuses []store.Status) (fresh []identified, at 
 func resultsOf(statuses []store.Status) []Result {
 	results := make([]Result, len(statuses))
 	for i, s := range statuses {
-		results[i].Outcome = Duplicate
-		if s == store.New {
+		switch s {
+		case store.New:
 			results[i].Outcome = Applied
+		case store.Blocked:
+			results[i].Outcome = Parked
+		default:
+			results[i].Outcome = Duplicate
 		}
 	}
 	return results

@@ -107,7 +107,7 @@ func TestPoisonBehindDuplicates(t *testing.T) {
 
 func batchGuard(t *testing.T, s store.Marks[*memstore.Tx], h txHandler) *dedup.TxGuard[*memstore.Tx] {
 	t.Helper()
-	g, err := dedup.NewTxBatch(s, "consumer", dedup.FromHeader("id"), func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {
+	g, err := dedup.NewTxBatch(s, "consumer", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {
 		if len(ms) == 0 {
 			t.Error("the handler was called with no message")
 		}
@@ -165,7 +165,7 @@ func TestBusyMarkInABatch(t *testing.T) {
 	t.Parallel()
 	b := newBent()
 	b.Store = memstore.New(memstore.WithLockWait(20e6))
-	scope, err := b.Scope(t.Context(), "consumer")
+	scope, err := b.Scope(t.Context(), "consumer", store.Forever)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,39 +11,51 @@ import (
 // Bury implements [Burier]. The dead letter and the mark commit together: a message that
 // was given up is done, and delivered again it is a duplicate. One without a key is
 // marked by its place in the log.
+//
+// One that is [Late] is quarantined, one that is [Mismatched] is kept beside the one that has its
+// key, and one whose ordering key is parked goes behind what it waits for.
 func (g *TxGuard[TTx]) Bury(ctx context.Context, m Message, reason error) Result {
-	burier, ok := g.marks.(store.Burier[TTx])
-	if !ok {
+	if g.burier == nil {
 		return Result{Failed, store.FaultSetup, fmt.Errorf("dedup: bury: %T keeps no dead letters", g.marks)}
 	}
-	scope, err := g.marks.Scope(ctx, g.consumer)
+	scope, err := g.scope(ctx)
 	if err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
 	}
-	id, err := identify(g.key, g.consumer, scope, m)
+	id, err := g.identifyAnyhow(scope, m)
 	if err != nil {
-		if id, err = identifyByPlace(g.consumer, scope, m); err != nil {
-			return Result{Failed, store.FaultHandler, err}
-		}
+		return Result{Failed, store.FaultHandler, err}
 	}
 	for tries := 0; ; tries++ {
-		r := g.tryBury(ctx, burier, id, reason)
+		r := g.tryBury(ctx, id, reason)
 		if !g.again(ctx, r, tries) {
 			return r
 		}
 	}
 }
 
-func (g *TxGuard[TTx]) tryBury(ctx context.Context, burier store.Burier[TTx], id identified, reason error) Result {
+func (g *TxGuard[TTx]) tryBury(ctx context.Context, id identified, reason error) Result {
 	unit, statuses, err := g.marks.Begin(ctx, []store.Mark{id.mark})
 	if err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
 	}
-	defer func() { _ = unit.Rollback(ctx) }() // does nothing after the commit
-	if statuses[0] == store.Seen {
-		return Result{Outcome: Duplicate}
+	state := store.Dead
+	if refused(statuses[0]) {
+		// The key's own mark is taken, or was; the letter is marked by what else tells it apart.
+		_ = unit.Rollback(ctx)
+		id, state = apart(statuses[0], id)
+		if unit, statuses, err = g.marks.Begin(ctx, []store.Mark{id.mark}); err != nil {
+			return g.failed(ctx, err, g.marks.Fault(err))
+		}
 	}
-	if err := burier.BuryTx(ctx, unit.Tx(), deadLetter(g.consumer, id, reason)); err != nil {
+	defer func() { _ = unit.Rollback(ctx) }() // does nothing after the commit
+	switch statuses[0] {
+	case store.Seen:
+		return Result{Outcome: Duplicate}
+	case store.Blocked:
+		state = store.Waiting
+	}
+	if err := g.burier.BuryTx(ctx, unit.Tx(), g.letter(id, state, reason)); err != nil {
 		return g.failed(ctx, err, unit.Fault(err))
 	}
 	limited, cancel := g.commitContext(ctx)
@@ -54,13 +66,33 @@ func (g *TxGuard[TTx]) tryBury(ctx context.Context, burier store.Burier[TTx], id
 	return Result{Outcome: Buried}
 }
 
+var errWaits = errors.New("not tried: its ordering key is parked")
+
+// park keeps a message behind the dead letter that its ordering key waits for.
+func (g *TxGuard[TTx]) park(ctx context.Context, tx TTx, id *identified) error {
+	d := g.letter(*id, store.Waiting, errWaits)
+	d.Attempts = 0
+	return g.burier.BuryTx(ctx, tx, d)
+}
+
 const (
 	longestKeyText = 256
 	longestReason  = 16 << 10
 )
 
-func deadLetter(consumer string, id identified, reason error) store.DeadLetter {
+func (g *TxGuard[TTx]) letter(id identified, state store.LetterState, reason error) store.DeadLetter {
 	m := id.m
+	return store.DeadLetter{
+		Consumer: g.consumer, Key: id.mark.Key, KeyText: id.text[:min(len(id.text), longestKeyText)],
+		State: state, Order: id.order,
+		Broker: m.Position.Broker, Topic: m.Topic, Log: m.Position.Log,
+		Partition: m.Position.Partition, Offset: m.Position.Offset, Time: m.Position.Time,
+		MessageKey: m.Key, Headers: m.Headers, Body: m.Body,
+		Reason: reasonText(reason), Attempts: m.Attempt,
+	}
+}
+
+func reasonText(reason error) string {
 	text := "given up without a reason"
 	if reason != nil {
 		text = reason.Error()
@@ -69,11 +101,5 @@ func deadLetter(consumer string, id identified, reason error) store.DeadLetter {
 	if errors.As(reason, &p) {
 		text += "\n\n" + string(p.Stack)
 	}
-	return store.DeadLetter{
-		Consumer: consumer, Key: id.mark.Key, KeyText: id.text[:min(len(id.text), longestKeyText)],
-		Broker: m.Position.Broker, Topic: m.Topic, Log: m.Position.Log,
-		Partition: m.Position.Partition, Offset: m.Position.Offset, Time: m.Position.Time,
-		MessageKey: m.Key, Headers: m.Headers, Body: m.Body,
-		Reason: text[:min(len(text), longestReason)], Attempts: m.Attempt,
-	}
+	return text[:min(len(text), longestReason)]
 }

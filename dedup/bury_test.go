@@ -17,7 +17,7 @@ var place = dedup.Position{Broker: "kafka", Log: "orders", Partition: 3, Offset:
 
 func letters(t *testing.T, s store.DeadLetters) []store.DeadLetter {
 	t.Helper()
-	dead, err := s.ListDead(t.Context(), "", 0, 100)
+	dead, err := s.ListDead(t.Context(), store.LetterFilter{}, 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestBuryOfAMessageWithoutAKey(t *testing.T) {
 		t.Errorf("the letters are %+v", dead)
 	}
 
-	byPlace, err := dedup.NewTx(b, "consumer", dedup.FromCoordinates(), txHandler(add))
+	byPlace, err := dedup.NewTx(b, "consumer", dedup.FromCoordinates(), dedup.Forever, txHandler(add))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,16 +32,28 @@ func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result 
 	if err := c.begin(ctx, id); err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
 	}
-	if c.status == store.Seen {
+	switch c.status {
+	case store.Seen:
 		c.pass(ctx, following)
 		return Result{Outcome: Duplicate}
+	case store.Mismatched, store.Late:
+		c.rollback(ctx)
+		return refusal(c.status, id)
 	}
 	if err := context.Cause(ctx); err != nil {
 		c.rollback(ctx)
 		return Result{Failed, store.FaultCanceled, err}
 	}
 	var r runs
-	if _, err := g.handle(ctx, c.unit.Tx(), []identified{*id}, &r); err != nil {
+	done := Applied
+	if c.status == store.Blocked {
+		done = Parked
+		if err := g.park(ctx, c.unit.Tx(), id); err != nil {
+			failed := g.failed(ctx, err, c.unit.Fault(err))
+			c.rollback(ctx)
+			return failed
+		}
+	} else if _, err := g.handle(ctx, c.unit.Tx(), []identified{*id}, &r); err != nil {
 		failed := g.handlerFailed(ctx, err, c.unit.Fault(err))
 		c.rollback(ctx)
 		return failed
@@ -51,7 +63,7 @@ func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result 
 		return g.notCommitted(ctx, end, err)
 	}
 	r.committed()
-	return Result{Outcome: Applied}
+	return Result{Outcome: done}
 }
 
 // begin opens the message's transaction unless the end of the last one has done so.
@@ -96,7 +108,7 @@ func (c *chain[TTx]) end(ctx context.Context, following *identified) (store.End,
 // pass leaves a message that is done already. Nothing was written for it, so however its
 // transaction ends, it is a duplicate.
 func (c *chain[TTx]) pass(ctx context.Context, following *identified) {
-	if following == nil {
+	if following == nil && c.guard.fences == nil {
 		c.rollback(ctx)
 		return
 	}

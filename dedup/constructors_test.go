@@ -19,7 +19,7 @@ func TestConstructors(t *testing.T) {
 	h := txHandler(add)
 	type storeOf = store.Marks[*memstore.Tx]
 	tx := func(s storeOf, consumer string, key dedup.KeyFunc, h txHandler, opts ...dedup.TxOption) func() error {
-		return func() error { _, err := dedup.NewTx(s, consumer, key, h, opts...); return err }
+		return func() error { _, err := dedup.NewTx(s, consumer, key, dedup.Forever, h, opts...); return err }
 	}
 	lease := func(s store.Leases, consumer string, key dedup.KeyFunc, h dedup.HandlerFunc, opts ...dedup.Option) func() error {
 		return func() error { _, err := dedup.New(s, consumer, key, h, opts...); return err }
@@ -33,8 +33,19 @@ func TestConstructors(t *testing.T) {
 		{tx(nil, "c", id, h), `dedup: consumer "c": the store is nil`},
 		{tx(s, "c", nil, h), `dedup: consumer "c": ` + noKey},
 		{tx(s, "c", id, nil), `dedup: consumer "c": the handler is nil`},
-		{func() error { _, err := dedup.NewTxBatch(storeOf(s), "c", id, nil); return err }, `dedup: consumer "c": the handler is nil`},
-		{func() error { _, err := dedup.NewTxBatch[*memstore.Tx](nil, "c", id, nil); return err }, `dedup: consumer "c": the store is nil`},
+		{func() error { _, err := dedup.NewTx(storeOf(s), "c", id, 0, h); return err },
+			`dedup: consumer "c": the time to keep marks is zero: say how long after a message another one with its key may come, as in 30*24*time.Hour, or Forever`},
+		{func() error {
+			_, err := dedup.NewTxBatch(storeOf(s), "c", id, time.Second, func(context.Context, *memstore.Tx, []dedup.Message) error { return nil })
+			return err
+		},
+			`dedup: consumer "c": the time to keep marks is 1s: a minute is the least, and days are usual`},
+		{tx(s, "c", id, h, dedup.WithHandlerLimit(0)), `dedup: consumer "c": WithHandlerLimit(0s): the limit must be above zero; leave the option out for none`},
+		{tx(s, "c", id, h, dedup.WithFingerprint(nil)), `dedup: consumer "c": WithFingerprint: the function is nil: return the content that has to be the same whenever the key is`},
+		{tx(s, "c", id, h, dedup.WithParking(nil)), `dedup: consumer "c": WithParking: the function is nil: return the ordering key, as OrderByKey does`},
+		{tx(onlyMarks{s}, "c", id, h, dedup.WithParking(dedup.OrderByKey)), `dedup: consumer "c": WithParking: dedup_test.onlyMarks keeps no dead letters, so it cannot keep what waits behind one`},
+		{func() error { _, err := dedup.NewTxBatch(storeOf(s), "c", id, dedup.Forever, nil); return err }, `dedup: consumer "c": the handler is nil`},
+		{func() error { _, err := dedup.NewTxBatch[*memstore.Tx](nil, "c", id, dedup.Forever, nil); return err }, `dedup: consumer "c": the store is nil`},
 		{tx(s, "", id, h), `dedup: consumer "": the consumer's name is empty: give each consumer a name that stays the same over deploys`},
 		{tx(s, " c", id, h), `dedup: consumer " c": the consumer's name " c" has white space at one end`},
 		{tx(s, "c\x00", id, h), `dedup: consumer "c\x00": the consumer's name "c\x00" is not plain text: use UTF-8 without control characters`},
@@ -75,7 +86,7 @@ func TestConstructorsTakeEveryGoodKeyFunction(t *testing.T) {
 		func(m dedup.Message) (dedup.Key, error) { return dedup.KeyOf(m.Headers[0].Value) }, // panics without headers
 		func(m dedup.Message) (dedup.Key, error) { return dedup.Key{}, errors.New("no") },
 	} {
-		if _, err := dedup.NewTx(memstore.New(), "c", key, txHandler(add)); err != nil {
+		if _, err := dedup.NewTx(memstore.New(), "c", key, dedup.Forever, txHandler(add)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/memstore"
 )
 
@@ -17,7 +18,7 @@ func Example() {
 		_, err := tx.Add(ctx, "balance", 100)
 		return err
 	}
-	guard, err := dedup.NewTx(s, "bookkeeping", dedup.FromHeader("payment-id"), book)
+	guard, err := dedup.NewTx(s, "bookkeeping", dedup.FromHeader("payment-id"), 30*24*time.Hour, book)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,7 +43,7 @@ func ExampleTxGuard_ProcessBatch() {
 		_, err := tx.Add(ctx, "balance", int64(len(m.Body)))
 		return err
 	}
-	guard, err := dedup.NewTx(s, "bookkeeping", dedup.FromHeader("payment-id"), book)
+	guard, err := dedup.NewTx(s, "bookkeeping", dedup.FromHeader("payment-id"), 30*24*time.Hour, book)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -71,7 +72,7 @@ func ExampleNewTxBatch() {
 		_, err := tx.Add(ctx, "payments", int64(len(ms)))
 		return err
 	}
-	guard, err := dedup.NewTxBatch(s, "bookkeeping", dedup.FromJSON("/payment/id"), book)
+	guard, err := dedup.NewTxBatch(s, "bookkeeping", dedup.FromJSON("/payment/id"), 30*24*time.Hour, book)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,7 +102,7 @@ func ExamplePermanent() {
 		return errors.New("connection refused")
 	}
 	s := memstore.New()
-	guard, err := dedup.NewTx(s, "billing", dedup.FromHeader("id"), charge)
+	guard, err := dedup.NewTx(s, "billing", dedup.FromHeader("id"), 30*24*time.Hour, charge)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -119,7 +120,7 @@ func ExamplePermanent() {
 			fmt.Println("again, after the consumer's own delay")
 		}
 	}
-	letters, err := s.ListDead(context.Background(), "billing", 0, 10)
+	letters, err := s.ListDead(context.Background(), store.LetterFilter{Consumer: "billing"}, 0, 10)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -221,6 +221,6 @@ func TestCheckReportsWhatIsWrongWithTheStore(t *testing.T) {
 
 type noScope struct{ *bent }
 
-func (*noScope) Scope(context.Context, string) (store.Scope, error) {
+func (*noScope) Scope(context.Context, string, time.Duration) (store.Scope, error) {
 	return 0, &faulty{store.FaultSetup}
 }

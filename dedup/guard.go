@@ -109,7 +109,7 @@ func (g *Guard) run(ctx context.Context, m Message, claim store.Claim, claimed t
 			g.release(ctx, claim)
 		}
 	}()
-	err := contain(func() error { return g.handle(held, m) })
+	err := contain(ctx, 0, func(ctx context.Context) error { return g.handle(held, m) })
 	returned = true
 	lose(nil)
 	<-stopped

@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"runtime/debug"
+	"time"
 
 	"github.com/semel-dev/semel/store"
 )
@@ -18,12 +19,12 @@ func (rs runs) committed() {
 
 // handleEach calls a handler of single messages for one after another and reports at which
 // it failed.
-func handleEach[TTx any](h TxHandlerFunc[TTx]) func(context.Context, TTx, []identified, *runs) (int, error) {
+func handleEach[TTx any](h TxHandlerFunc[TTx], limit time.Duration) func(context.Context, TTx, []identified, *runs) (int, error) {
 	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
 		for i := range ids {
 			run := store.NewRun(ids[i].m.origin)
 			*rs = append(*rs, run)
-			err := contain(func() error { return h(store.WithRun(ctx, run), tx, ids[i].m) })
+			err := contain(ctx, limit, func(ctx context.Context) error { return h(store.WithRun(ctx, run), tx, ids[i].m) })
 			if err != nil {
 				return i, err
 			}
@@ -36,7 +37,7 @@ func handleEach[TTx any](h TxHandlerFunc[TTx]) func(context.Context, TTx, []iden
 const nobody = -1
 
 // handleTogether calls a handler of many messages once.
-func handleTogether[TTx any](h TxBatchHandlerFunc[TTx]) func(context.Context, TTx, []identified, *runs) (int, error) {
+func handleTogether[TTx any](h TxBatchHandlerFunc[TTx], limit time.Duration) func(context.Context, TTx, []identified, *runs) (int, error) {
 	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
 		run := store.NewRun(store.Origin{})
 		*rs = append(*rs, run)
@@ -44,17 +45,22 @@ func handleTogether[TTx any](h TxBatchHandlerFunc[TTx]) func(context.Context, TT
 		for i := range ids {
 			ms[i] = ids[i].m
 		}
-		return nobody, contain(func() error { return h(store.WithRun(ctx, run), tx, ms) })
+		return nobody, contain(ctx, limit, func(ctx context.Context) error { return h(store.WithRun(ctx, run), tx, ms) })
 	}
 }
 
 // contain makes an error of a panic, so that one message cannot take the process down and
-// with it the messages beside it.
-func contain(f func() error) (err error) {
+// with it the messages beside it, and ends the context at the limit, where there is one.
+func contain(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return f()
+	if limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		ctx = limited
+	}
+	return f(ctx)
 }

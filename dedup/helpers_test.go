@@ -14,7 +14,7 @@ type txHandler = dedup.TxHandlerFunc[*memstore.Tx]
 
 func guardOn(t *testing.T, s store.Marks[*memstore.Tx], h txHandler, opts ...dedup.TxOption) *dedup.TxGuard[*memstore.Tx] {
 	t.Helper()
-	g, err := dedup.NewTx(s, "consumer", dedup.FromHeader("id"), h, opts...)
+	g, err := dedup.NewTx(s, "consumer", dedup.FromHeader("id"), dedup.Forever, h, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,8 @@ type Message struct {
 	// Attempt counts the runs of the handler for this message, from 1, as far as the
 	// consumer knows: after a restart it may begin again.
 	Attempt int
+	// Epoch is that of the position fence, as [Fencer].Applied told it; zero without a fence.
+	Epoch int64
 
 	origin store.Origin
 	token  int64

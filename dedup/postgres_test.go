@@ -64,25 +64,40 @@ func wantRows(t *testing.T, pool *pgxpool.Pool, want string) {
 }
 
 // guards are one consumer in the three ways that a handler may be written.
-func guards(t *testing.T, pool *pgxpool.Pool) map[string]dedup.BatchProcessor {
+func guards(t *testing.T, pool *pgxpool.Pool, opts ...dedup.TxOption) map[string]guard {
+	t.Helper()
+	return guardsThatKeep(t, pool, dedup.Forever, opts...)
+}
+
+// guard is all that a TxGuard can do, whatever its transaction is.
+type guard interface {
+	dedup.EachProcessor
+	dedup.BatchProcessor
+	dedup.Burier
+	Replay(ctx context.Context, id int64) dedup.Result
+	ReplayKey(ctx context.Context, order []byte) (int, error)
+	ReplayAll(ctx context.Context, f store.LetterFilter) (dedup.Replayed, error)
+}
+
+func guardsThatKeep(t *testing.T, pool *pgxpool.Pool, keep time.Duration, opts ...dedup.TxOption) map[string]guard {
 	t.Helper()
 	s, err := pgstore.New(pool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := dedup.FromHeader("id")
-	one, err1 := dedup.NewTx(s, "consumer", id, insert)
-	queued, err2 := dedup.NewTx(s.Queued(), "consumer", id, queue)
-	batch, err3 := dedup.NewTxBatch(s, "consumer", id, func(ctx context.Context, tx pgx.Tx, ms []dedup.Message) error {
+	one, err1 := dedup.NewTx(s, "consumer", id, keep, insert, opts...)
+	queued, err2 := dedup.NewTx(s.Queued(), "consumer", id, keep, queue, opts...)
+	batch, err3 := dedup.NewTxBatch(s, "consumer", id, keep, func(ctx context.Context, tx pgx.Tx, ms []dedup.Message) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"id"}, pgx.CopyFromSlice(len(ms), func(i int) ([]any, error) {
 			return []any{idOf(ms[i])}, nil
 		}))
 		return err
-	})
+	}, opts...)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]dedup.BatchProcessor{"statements": one, "queued": queued, "batch": batch}
+	return map[string]guard{"statements": one, "queued": queued, "batch": batch}
 }
 
 // COMMIT's answer is lost: the message is unknown, and delivered again it is applied where
@@ -95,7 +110,7 @@ func TestLostCommitHasOneEffect(t *testing.T) {
 	for name, g := range guards(t, connect(t, proxy.DSN())) {
 		for fault, again := range map[servers.CommitFault]string{servers.LoseCommit: "applied", servers.LoseAnswer: "duplicate"} {
 			for how, process := range map[string]func(ms []dedup.Message) []dedup.Result{
-				"each":  func(ms []dedup.Message) []dedup.Result { return g.(dedup.EachProcessor).ProcessEach(t.Context(), ms) },
+				"each":  func(ms []dedup.Message) []dedup.Result { return g.ProcessEach(t.Context(), ms) },
 				"batch": func(ms []dedup.Message) []dedup.Result { return g.ProcessBatch(t.Context(), ms) },
 			} {
 				id := strings.ReplaceAll(fmt.Sprintf("%s %s %s", name, fault, how), " ", "-")
@@ -143,7 +158,7 @@ func TestPoisonOnPostgres(t *testing.T) {
 		if !strings.Contains(results[3].Err.Error(), "23514") {
 			t.Errorf("%s: the error is %v", name, results[3].Err)
 		}
-		wantResult(t, g.(dedup.Burier).Bury(t.Context(), ms[3], results[3].Err), dedup.Buried, 0)
+		wantResult(t, g.Bury(t.Context(), ms[3], results[3].Err), dedup.Buried, 0)
 		wantOutcomes(t, g.ProcessBatch(t.Context(), ms[3:]), "duplicate applied")
 		rows = append(rows, name+"1:1", name+"2:1", name+"3:1")
 	}
@@ -152,7 +167,7 @@ func TestPoisonOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dead, err := s.ListDead(t.Context(), "consumer", 0, 10); err != nil || len(dead) != len(rows)/3 {
+	if dead, err := s.ListDead(t.Context(), store.LetterFilter{Consumer: "consumer"}, 0, 10); err != nil || len(dead) != len(rows)/3 {
 		t.Errorf("%d letters, %v", len(dead), err)
 	}
 }
@@ -205,7 +220,7 @@ func TestGoexitGivesTheConnectionBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := dedup.NewTx(s, "consumer", dedup.FromHeader("id"), func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+	g, err := dedup.NewTx(s, "consumer", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		_ = insert(ctx, tx, m)
 		runtime.Goexit()
 		return nil

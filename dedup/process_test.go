@@ -115,7 +115,7 @@ func TestGoexitLeavesNoTransactionOpen(t *testing.T) {
 		return nil
 	}
 	g := guardOn(t, b, exit)
-	batch, err := dedup.NewTxBatch(b, "consumer", dedup.FromHeader("id"), func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {
+	batch, err := dedup.NewTxBatch(b, "consumer", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {
 		return exit(ctx, tx, ms[0])
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestKeyFunctionThatFailsOrPanics(t *testing.T) {
 		"zero":  func(dedup.Message) (dedup.Key, error) { return dedup.Key{}, nil },
 	} {
 		b := newBent()
-		g, err := dedup.NewTx(b, "consumer", key, txHandler(add))
+		g, err := dedup.NewTx(b, "consumer", key, dedup.Forever, txHandler(add))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,11 @@
 package dedup
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"github.com/semel-dev/semel/store"
+)
 
 // Processor is all that a consumer knows of a guard. It ends the generics: from here
 // outwards nobody needs to know what the handler's transaction is.
@@ -47,4 +52,40 @@ type Checker interface {
 	// Check returns an error that says what a person has to do: the store cannot be
 	// reached, its tables are missing, the role may not use them.
 	Check(ctx context.Context) error
+}
+
+// Keeper tells how long marks are kept.
+type Keeper interface{ Keep() time.Duration }
+
+// Fencer is a processor that may keep, with the effects, the position of the last message applied
+// of each partition. Consumers of logs that are read in order ask it where to begin. A message
+// whose Epoch is not the fence's any more fails with [store.FaultBusy] and [store.ErrLost]: the
+// position was restarted, and whoever works on it asks again.
+type Fencer interface {
+	// Fenced is false where no positions are kept; the other methods must not be called then.
+	Fenced() bool
+	// Applied returns the position.
+	Applied(ctx context.Context, log string, partition int) (store.Applied, error)
+	// RestartFence begins a new epoch in which everything up to offset counts as applied (-1:
+	// nothing does): for a log that was made again or cut, and to handle a partition again on
+	// purpose. It returns [store.ErrLost] where the position is not the expected one any more.
+	RestartFence(ctx context.Context, log string, partition int, expected store.Applied, offset int64) (store.Applied, error)
+}
+
+// Counter is a processor that may count attempts so that they outlive a process.
+type Counter interface {
+	// Counts is false where nothing is counted; the other methods must not be called then.
+	Counts() bool
+	// Spend adds a failed attempt and returns how many the message has had, in all processes.
+	Spend(ctx context.Context, m Message) (int, error)
+	// Start adds a start of a message that may have ended a process, and returns how many it has
+	// had. It has committed when it returns.
+	Start(ctx context.Context, m Message) (int, error)
+	// Forget is for a message that is settled after Spend or Start.
+	Forget(ctx context.Context, m Message) error
+	// Enter says that owner works on a partition from now on. Orderly is false where the one before
+	// it has not left, and may have died of one of the partition's messages.
+	Enter(ctx context.Context, log string, partition int, owner string) (orderly bool, err error)
+	// Leave says that owner has left in order.
+	Leave(ctx context.Context, log string, partition int, owner string) error
 }

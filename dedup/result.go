@@ -18,11 +18,20 @@ const (
 	Duplicate
 	// Buried: the message and its mark have been committed as a dead letter.
 	Buried
+	// Parked: the message's ordering key is parked, so the message and its mark have been
+	// committed behind the dead letter that the key waits for.
+	Parked
 	// Failed: everything was rolled back.
 	Failed
 	// Unknown: COMMIT was sent and not answered. The message must be delivered again; the
 	// mark will tell.
 	Unknown
+	// Mismatched: the key was done earlier with other content; the error is a
+	// [MismatchError]. Nothing ran. To bury it is to keep it as a letter that conflicts.
+	Mismatched
+	// Late: the message is older than the marks that were removed; the error is [ErrLate].
+	// Nothing ran. To bury it is to quarantine it.
+	Late
 )
 
 func (o Outcome) String() string {
@@ -33,17 +42,25 @@ func (o Outcome) String() string {
 		return "duplicate"
 	case Buried:
 		return "buried"
+	case Parked:
+		return "parked"
 	case Failed:
 		return "failed"
 	case Unknown:
 		return "unknown"
+	case Mismatched:
+		return "mismatched"
+	case Late:
+		return "late"
 	default:
 		return "no outcome"
 	}
 }
 
 // Settled says that the message needs no further delivery: acknowledge it.
-func (o Outcome) Settled() bool { return o == Applied || o == Duplicate || o == Buried }
+func (o Outcome) Settled() bool {
+	return o == Applied || o == Duplicate || o == Buried || o == Parked
+}
 
 // Result is what a guard answers for one message.
 type Result struct {
@@ -63,12 +80,13 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent tells whether err, or one that it wraps, came from [Permanent] or is an
-// error about the message's key.
+// IsPermanent tells whether err, or one that it wraps, came from [Permanent], is an error
+// about the message's key, a [MismatchError] or [ErrLate].
 func IsPermanent(err error) bool {
 	var p *permanentError
 	var k *KeyError
-	return errors.As(err, &p) || errors.As(err, &k)
+	var m *MismatchError
+	return errors.As(err, &p) || errors.As(err, &k) || errors.As(err, &m) || errors.Is(err, ErrLate)
 }
 
 type permanentError struct{ err error }

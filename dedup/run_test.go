@@ -57,7 +57,7 @@ func TestChildIDs(t *testing.T) {
 func TestChildIDsInABatchHandler(t *testing.T) {
 	t.Parallel()
 	var named []store.ID
-	g, err := dedup.NewTxBatch(memstore.New(), "consumer", dedup.FromHeader("id"), func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {
+	g, err := dedup.NewTxBatch(memstore.New(), "consumer", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, ms []dedup.Message) error {
 		if _, ok := store.RunFrom(ctx).NextID(); ok {
 			t.Error("a run for many messages gives ordinals")
 		}

@@ -30,38 +30,73 @@ type TxGuard[TTx any] struct {
 	marks    store.Marks[TTx]
 	consumer string
 	key      KeyFunc
-	handle   func(ctx context.Context, tx TTx, ids []identified, runs *runs) (culprit int, err error)
+	keep     time.Duration
+	handle   handling[TTx]
 	config   txConfig
+
+	// What the store can do besides. Nil where it cannot, or nobody asked for it.
+	burier   store.Burier[TTx]
+	fences   store.Fences
+	attempts store.Attempts
+	reach    *reach
 }
+
+// handling runs the handler for messages that are new. The culprit is the index of the one
+// that failed, or nobody.
+type handling[TTx any] func(ctx context.Context, tx TTx, ids []identified, runs *runs) (culprit int, err error)
 
 // NewTx makes a guard around a handler of single messages. The consumer's name separates
 // it from other handlers of the same messages and must stay the same over deploys. It
 // connects to nothing; see [TxGuard.Check].
-func NewTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, h TxHandlerFunc[TTx], opts ...TxOption) (*TxGuard[TTx], error) {
-	return newTx(s, consumer, key, h != nil, handleEach(h), opts)
+//
+// Keep is how long marks are kept, in the time of the messages: the longest time between
+// two messages with one key, counting everything that can bring one back: the topic's or
+// stream's retention, committed offsets that expired, a broker restored from a snapshot, letters
+// run again by hand. A month is a good beginning, [Forever] is safe and grows. What is delivered
+// after its mark may have been removed is [Late] and never run as if it were new.
+func NewTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, keep time.Duration, h TxHandlerFunc[TTx], opts ...TxOption) (*TxGuard[TTx], error) {
+	return newTx(s, consumer, key, keep, h != nil, opts, func(c txConfig) handling[TTx] { return handleEach(h, c.handlerLimit) })
 }
 
 // NewTxBatch makes a guard around a handler of many messages at once.
-func NewTxBatch[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, h TxBatchHandlerFunc[TTx], opts ...TxOption) (*TxGuard[TTx], error) {
-	return newTx(s, consumer, key, h != nil, handleTogether(h), opts)
+func NewTxBatch[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, keep time.Duration, h TxBatchHandlerFunc[TTx], opts ...TxOption) (*TxGuard[TTx], error) {
+	return newTx(s, consumer, key, keep, h != nil, opts, func(c txConfig) handling[TTx] { return handleTogether(h, c.handlerLimit) })
 }
 
-func newTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, haveHandler bool,
-	handle func(context.Context, TTx, []identified, *runs) (int, error), opts []TxOption) (*TxGuard[TTx], error) {
-	if err := checkParts(s != nil, consumer, key, haveHandler); err != nil {
+func newTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, keep time.Duration, haveHandler bool,
+	opts []TxOption, handle func(txConfig) handling[TTx]) (*TxGuard[TTx], error) {
+	err := checkParts(s != nil, consumer, key, haveHandler)
+	if err == nil {
+		err = checkKeep(keep)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("dedup: consumer %.40q: %w", consumer, err)
 	}
 	config, err := newTxConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("dedup: consumer %q: %w", consumer, err)
 	}
-	return &TxGuard[TTx]{marks: s, consumer: consumer, key: key, handle: handle, config: config}, nil
+	g := &TxGuard[TTx]{marks: s, consumer: consumer, key: key, keep: keep, handle: handle(config), config: config}
+	g.burier, _ = s.(store.Burier[TTx])
+	g.fences, _ = s.(store.Fences)
+	g.attempts, _ = s.(store.Attempts)
+	if r, ok := s.(store.Retention); ok && keep < Forever {
+		g.reach = newReach(r)
+	}
+	if config.order != nil && g.burier == nil {
+		return nil, fmt.Errorf("dedup: consumer %q: WithParking: %T keeps no dead letters, so it cannot keep what waits behind one", consumer, s)
+	}
+	return g, nil
 }
 
 // Check implements [Checker].
 func (g *TxGuard[TTx]) Check(ctx context.Context) error {
-	_, err := g.marks.Scope(ctx, g.consumer)
+	_, err := g.scope(ctx)
 	return err
+}
+
+func (g *TxGuard[TTx]) scope(ctx context.Context) (store.Scope, error) {
+	return g.marks.Scope(ctx, g.consumer, g.keep)
 }
 
 // Process implements [Processor].
@@ -75,7 +110,7 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 	if len(ms) == 0 {
 		return nil
 	}
-	scope, err := g.marks.Scope(ctx, g.consumer)
+	scope, err := g.scope(ctx)
 	if err != nil {
 		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
 	}
@@ -84,16 +119,18 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 	defer func() { c.rollback(ctx) }()
 
 	results := make([]Result, 0, len(ms))
-	next, keyErr := identify(g.key, g.consumer, scope, ms[0])
+	defer func() { g.reach.note(ctx, scope, ms, results) }()
+	next, keyErr := g.identify(scope, ms[0])
 	for i := range ms {
 		this, thisErr := next, keyErr
 		if thisErr != nil {
 			c.rollback(ctx)
-			return append(results, Result{Failed, store.FaultHandler, thisErr})
+			results = append(results, Result{Failed, store.FaultHandler, thisErr})
+			return results
 		}
 		var following *identified
 		if i+1 < len(ms) {
-			if next, keyErr = identify(g.key, g.consumer, scope, ms[i+1]); keyErr == nil {
+			if next, keyErr = g.identify(scope, ms[i+1]); keyErr == nil {
 				following = &next
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/outbox"
@@ -36,7 +37,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	guard, err := dedup.NewTx(s, "payments", dedup.FromHeader("payment-id"), func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+	guard, err := dedup.NewTx(s, "payments", dedup.FromHeader("payment-id"), 30*24*time.Hour, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 		if _, err := tx.Add(ctx, "balance", 250); err != nil {
 			return err
 		}

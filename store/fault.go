@@ -57,4 +57,7 @@ var (
 
 	// ErrNotFound: there is nothing under that id.
 	ErrNotFound = errors.New("not found")
+
+	// ErrBehind: an earlier message of the same ordering key has to go first.
+	ErrBehind = errors.New("an earlier letter of the same ordering key is there")
 )

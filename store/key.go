@@ -28,6 +28,9 @@ func DigestKey(identity []byte) Key {
 	return k
 }
 
+// OrderID is the form in which an ordering key is compared: see [Mark].Order.
+func OrderID(order []byte) ID { return DigestKey(order).ID }
+
 // TimedKey is the key of an identity that has an immutable time at: 48 bits of at
 // in milliseconds, then a digest of the identity and of at in nanoseconds (UUID
 // version 8, RFC 9562 section 5.8, so that it never equals a version 7 id that is

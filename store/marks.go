@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"math"
 	"time"
 )
+
+// Forever is how long marks are kept that are never removed.
+const Forever time.Duration = math.MaxInt64
 
 // Scope is the interned name of a consumer. Two consumers of one message are two
 // scopes, so each of them has its effect.
@@ -16,6 +20,22 @@ type Mark struct {
 	// Time is the message's own time, where it has one. Removal of old marks follows
 	// it; the clock of the process that consumes never decides anything.
 	Time time.Time
+	// Fingerprint, where it is not zero, is a digest of content that has to be the same
+	// whenever the key is.
+	Fingerprint ID
+	// Order, where it is not zero, names the ordering key that the message belongs to.
+	Order ID
+	// Place is where the message lies. Only a store that keeps positions looks at it.
+	Place *Place
+}
+
+// OwnTime is the time by which the mark is removed one day: that of its key where it has one,
+// otherwise that of the message. The zero Time means that the store's clock decides.
+func (m *Mark) OwnTime() time.Time {
+	if at, ok := m.Key.Time(); ok {
+		return at
+	}
+	return m.Time
 }
 
 // Status is what a store says of a mark.
@@ -26,6 +46,14 @@ const (
 	New Status = iota + 1
 	// Seen: an earlier transaction committed the mark, or the same call already holds it.
 	Seen
+	// Mismatched: it was Seen, and with another fingerprint.
+	Mismatched
+	// Blocked: as New, but the message's ordering key is parked. Until the transaction ends
+	// nobody can release the key.
+	Blocked
+	// Late: the mark was not set, because marks of its time have been removed and nobody can
+	// tell whether it was among them.
+	Late
 )
 
 func (s Status) String() string {
@@ -34,6 +62,12 @@ func (s Status) String() string {
 		return "new"
 	case Seen:
 		return "seen"
+	case Mismatched:
+		return "mismatched"
+	case Blocked:
+		return "blocked"
+	case Late:
+		return "late"
 	default:
 		return "no status"
 	}
@@ -70,15 +104,17 @@ func (e End) String() string {
 // TTx is what the handler is given to work with. Implementations are safe for
 // concurrent use.
 type Marks[TTx any] interface {
-	// Scope returns the scope of a consumer's name and stores the name the first time
-	// it is seen. It opens no transaction of the caller's and may be called at any
-	// moment; implementations remember the answer. It is also where a missing table or
-	// an unreachable store shows first, and says what to do about it.
-	Scope(ctx context.Context, consumer string) (Scope, error)
+	// Scope returns the scope of a consumer's name and stores the name, and how long the
+	// consumer wants its marks kept: at least a millisecond, or [Forever]. Where two processes
+	// disagree, the last one to ask has it. It opens no transaction of the caller's and may be
+	// called at any moment; implementations remember the answer. It is also where a missing
+	// table or an unreachable store shows first, and says what to do about it.
+	Scope(ctx context.Context, consumer string, keep time.Duration) (Scope, error)
 
 	// Begin opens a transaction on one connection and sets the marks in it, in one
 	// round trip where the store can. The statuses are in the order of the marks; of
-	// equal marks in one call the first may be New and the others are Seen.
+	// equal marks in one call the first may be New or Blocked and the others are Seen or
+	// Mismatched.
 	//
 	// A rival that holds one of the marks in an open transaction is waited for, within
 	// the store's lock limit; past that the error has [FaultBusy]. When it commits, the

@@ -67,7 +67,7 @@ func TestWhatWebhookpubSendsTakesEffectOnce(t *testing.T) {
 	if n := s.Get("effect"); n != 2 || runs.Load() != 4 {
 		t.Errorf("%d effects in %d runs, want 2 in 4", n, runs.Load())
 	}
-	if dead, err := s.ListDead(t.Context(), "billing", 0, 10); err != nil || len(dead) != 1 {
+	if dead, err := s.ListDead(t.Context(), store.LetterFilter{Consumer: "billing"}, 0, 10); err != nil || len(dead) != 1 {
 		t.Errorf("dead letters: %+v, %v", dead, err)
 	}
 }

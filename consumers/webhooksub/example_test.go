@@ -19,7 +19,7 @@ func Example() {
 	secret := standardwebhooks.NewSecret() // the provider shows it to you
 	balances := memstore.New()             // pgstore in production
 
-	guard, err := dedup.NewTx(balances, "billing", webhooksub.ID(), func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+	guard, err := dedup.NewTx(balances, "billing", webhooksub.ID(), 30*24*time.Hour, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 		if m.Topic != "payment.captured" {
 			return nil // a type that is not for us
 		}

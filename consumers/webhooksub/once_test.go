@@ -11,6 +11,7 @@ import (
 
 	"github.com/semel-dev/semel/consumers/webhooksub"
 	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/memstore"
 )
 
@@ -192,7 +193,7 @@ func TestAMessageThatFailsForGoodIsBuriedAndAnswered200(t *testing.T) {
 	if got := send(t, url, "msg_1"); got.header.Get(webhooksub.HeaderDuplicate) != "true" {
 		t.Errorf("delivered again: %+v", got)
 	}
-	dead, err := s.ListDead(t.Context(), "billing", 0, 10)
+	dead, err := s.ListDead(t.Context(), store.LetterFilter{Consumer: "billing"}, 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestAMessageThatCannotBeBuriedStaysWithItsSender(t *testing.T) {
 	t.Parallel()
 	// Without a key there is no mark to bury it under.
 	s := memstore.New()
-	g, err := dedup.NewTx(s, "billing", dedup.FromJSON("/payment/id"), func(context.Context, *memstore.Tx, dedup.Message) error { return nil })
+	g, err := dedup.NewTx(s, "billing", dedup.FromJSON("/payment/id"), dedup.Forever, func(context.Context, *memstore.Tx, dedup.Message) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

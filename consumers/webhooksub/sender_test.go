@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // guard is a real one: every message adds one to "effect" and then does what h says.
 func guard(t *testing.T, s *memstore.Store, h dedup.TxHandlerFunc[*memstore.Tx]) *dedup.TxGuard[*memstore.Tx] {
 	t.Helper()
-	g, err := dedup.NewTx(s, "billing", webhooksub.ID(), func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+	g, err := dedup.NewTx(s, "billing", webhooksub.ID(), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 		if _, err := tx.Add(ctx, "effect", 1); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/segmentio/kafka-go"
@@ -32,7 +33,7 @@ func main() {
 	relay := must(outbox.NewRelay(db, map[string]outbox.Publisher{"kafka": receipts}, outbox.WithLogger(slog.Default())))
 	writer := must(outbox.NewWriter(db, outbox.WithWake(relay.Wake)))
 
-	guard := must(dedup.NewTx(db, "payments", dedup.FromHeader("payment-id"), book(writer)))
+	guard := must(dedup.NewTx(db, "payments", dedup.FromHeader("payment-id"), 30*24*time.Hour, book(writer)))
 	group := kafka.ConsumerGroupConfig{Brokers: brokers, ID: "payments", Topics: []string{"payments"}}
 	consumer := must(kafkasub.New(group, guard, kafkasub.WithLogger(slog.Default())))
 

@@ -38,7 +38,7 @@ func receiver(ctx context.Context, s stage, r *reporter) error {
 	// messages in a header.
 	eventID := dedup.FirstOf(webhooksub.ID(), dedup.FromHeader(kafkapub.HeaderID))
 	var counting guard
-	if counting, err = dedup.NewTx(semel, "receipts", eventID, countReceipt); err != nil {
+	if counting, err = dedup.NewTx(semel, "receipts", eventID, 30*24*time.Hour, countReceipt); err != nil {
 		return err
 	}
 	if s.Naive {

@@ -44,7 +44,7 @@ func worker(ctx context.Context, s stage, r *reporter) error {
 	// This is all there is to it. Both consumers share the guard, so a payment that comes
 	// over both brokers is one payment.
 	var bank guard
-	if bank, err = dedup.NewTx(semel, "bank", dedup.FromHeader(paymentID), book); err != nil {
+	if bank, err = dedup.NewTx(semel, "bank", dedup.FromHeader(paymentID), 30*24*time.Hour, book); err != nil {
 		return err
 	}
 	if s.Naive {

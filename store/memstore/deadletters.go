@@ -1,11 +1,8 @@
 package memstore
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/semel-dev/semel/store"
@@ -16,7 +13,8 @@ var (
 	_ store.DeadLetters = (*Store)(nil)
 )
 
-// BuryTx implements [store.Burier]. The letter gets its ID and its BuriedAt at the commit.
+// BuryTx implements [store.Burier]. The letter gets its ID and its BuriedAt at the commit. Where
+// somebody is about to release the letter's ordering key, it waits for him as a mark would.
 func (s *Store) BuryTx(ctx context.Context, tx *Tx, d store.DeadLetter) error {
 	if tx.s != s {
 		return failf(store.FaultHandler, "bury: the transaction belongs to another store")
@@ -29,18 +27,23 @@ func (s *Store) BuryTx(ctx context.Context, tx *Tx, d store.DeadLetter) error {
 	if err := ctx.Err(); err != nil {
 		return tx.spoil(failf(store.FaultCanceled, "bury: %w", err))
 	}
+	if k, queued := queueOf(&d); queued {
+		if err := s.share(ctx, tx, k.lock(), time.Now().Add(s.lockWait)); err != nil {
+			return tx.spoil(err)
+		}
+	}
 	tx.dead = append(tx.dead, cloneLetter(d))
 	return nil
 }
 
 // ListDead implements [store.DeadLetters].
-func (s *Store) ListDead(ctx context.Context, consumer string, after int64, limit int) ([]store.DeadLetter, error) {
+func (s *Store) ListDead(ctx context.Context, f store.LetterFilter, after int64, limit int) ([]store.DeadLetter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failf(store.FaultCanceled, "list dead letters: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.dead.list(consumer, after, limit), nil
+	return s.dead.list(f, after, limit), nil
 }
 
 // GetDead implements [store.DeadLetters].
@@ -57,67 +60,18 @@ func (s *Store) GetDead(ctx context.Context, id int64) (store.DeadLetter, error)
 	return cloneLetter(s.dead.letters[i]), nil
 }
 
-// DiscardDead implements [store.DeadLetters].
-func (s *Store) DiscardDead(ctx context.Context, ids ...int64) (int, error) {
+// FailDead implements [store.DeadLetters].
+func (s *Store) FailDead(ctx context.Context, id int64, reason string) error {
 	if err := ctx.Err(); err != nil {
-		return 0, failf(store.FaultCanceled, "discard dead letters: %w", err)
+		return failf(store.FaultCanceled, "note the failure of dead letter %d: %w", id, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for _, id := range ids {
-		if i, ok := s.dead.find(id); ok {
-			s.dead.letters = slices.Delete(s.dead.letters, i, i+1)
-			n++
-		}
+	i, ok := s.dead.find(id)
+	if !ok {
+		return fmt.Errorf("memstore: note the failure of dead letter %d: %w", id, store.ErrNotFound)
 	}
-	return n, nil
-}
-
-// graveyard holds letters in the order of their IDs.
-type graveyard struct {
-	lastID  int64
-	letters []store.DeadLetter
-}
-
-func (g *graveyard) bury(d store.DeadLetter) {
-	g.lastID++
-	d.ID = g.lastID
-	d.BuriedAt = time.Now()
-	g.letters = append(g.letters, d)
-}
-
-func (g *graveyard) find(id int64) (int, bool) {
-	return slices.BinarySearchFunc(g.letters, id, func(d store.DeadLetter, id int64) int {
-		return cmp.Compare(d.ID, id)
-	})
-}
-
-func (g *graveyard) list(consumer string, after int64, limit int) []store.DeadLetter {
-	var found []store.DeadLetter
-	from, there := g.find(after)
-	if there {
-		from++
-	}
-	for _, d := range g.letters[from:] {
-		if len(found) >= limit {
-			break
-		}
-		if consumer == "" || d.Consumer == consumer {
-			found = append(found, cloneLetter(d))
-		}
-	}
-	return found
-}
-
-// cloneLetter copies what the caller may change: consumers reuse their buffers.
-func cloneLetter(d store.DeadLetter) store.DeadLetter {
-	d.KeyText = bytes.Clone(d.KeyText)
-	d.MessageKey = bytes.Clone(d.MessageKey)
-	d.Body = bytes.Clone(d.Body)
-	d.Headers = slices.Clone(d.Headers)
-	for i := range d.Headers {
-		d.Headers[i].Value = bytes.Clone(d.Headers[i].Value)
-	}
-	return d
+	s.dead.letters[i].Attempts++
+	s.dead.letters[i].Reason = reason
+	return nil
 }

@@ -42,7 +42,7 @@ func TestLettersAreCopies(t *testing.T) {
 		got, err := s.GetDead(t.Context(), 1)
 		check("GetDead", got, err)
 		smear(got)
-		all, err := s.ListDead(t.Context(), "", 0, 1)
+		all, err := s.ListDead(t.Context(), store.LetterFilter{}, 0, 1)
 		check("ListDead", all[0], err)
 		smear(all[0])
 	}

@@ -18,24 +18,29 @@ func TestExamMarks(t *testing.T) {
 		Around: synctest.Test,
 		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*memstore.Tx] {
 			s := memstore.New(memstore.WithLockWait(lockWait))
-			return storetest.MarksPlace[*memstore.Tx]{
-				Open:    func() store.Marks[*memstore.Tx] { return s },
-				Effects: func(name string) int { return int(s.Get(name)) },
-				Effect: func(ctx context.Context, tx *memstore.Tx, name string) error {
-					_, err := tx.Add(ctx, name, 1)
-					return err
-				},
-				Spoil: func(ctx context.Context, tx *memstore.Tx) {
-					ctx, cancel := context.WithCancel(ctx)
-					cancel()
-					_, _ = tx.Add(ctx, "spoilt", 1)
-				},
-				InTx: func(ctx context.Context, fn func(tx *memstore.Tx) error) error {
-					return s.InTx(ctx, func(_ context.Context, tx *memstore.Tx) error { return fn(tx) })
-				},
-			}
+			return placeOf(s, s)
 		},
 	})
+}
+
+// placeOf is the place of a view of the store.
+func placeOf(s *memstore.Store, view store.Marks[*memstore.Tx]) storetest.MarksPlace[*memstore.Tx] {
+	return storetest.MarksPlace[*memstore.Tx]{
+		Open:    func() store.Marks[*memstore.Tx] { return view },
+		Effects: func(name string) int { return int(s.Get(name)) },
+		Effect: func(ctx context.Context, tx *memstore.Tx, name string) error {
+			_, err := tx.Add(ctx, name, 1)
+			return err
+		},
+		Spoil: func(ctx context.Context, tx *memstore.Tx) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			_, _ = tx.Add(ctx, "spoilt", 1)
+		},
+		InTx: func(ctx context.Context, fn func(tx *memstore.Tx) error) error {
+			return s.InTx(ctx, func(_ context.Context, tx *memstore.Tx) error { return fn(tx) })
+		},
+	}
 }
 
 func TestExamLeases(t *testing.T) {
@@ -51,9 +56,10 @@ func TestExamLeases(t *testing.T) {
 func TestExamDeadLetters(t *testing.T) {
 	storetest.TestDeadLetters(t, storetest.DeadLettersHarness[*memstore.Tx]{
 		Around: synctest.Test,
-		New: func(t *testing.T) storetest.DeadLettersPlace[*memstore.Tx] {
-			s := memstore.New()
-			return storetest.DeadLettersPlace[*memstore.Tx]{Marks: s, Burier: s, Letters: s}
+		New: func(t *testing.T, lockWait time.Duration) storetest.DeadLettersPlace[*memstore.Tx] {
+			s := memstore.New(memstore.WithLockWait(lockWait))
+			p := placeOf(s, s)
+			return storetest.DeadLettersPlace[*memstore.Tx]{Marks: s, Burier: s, Letters: s, Reviver: s, Effect: p.Effect, Effects: p.Effects}
 		},
 	})
 }

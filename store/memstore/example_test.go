@@ -13,7 +13,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	s := memstore.New()
-	billing, _ := s.Scope(ctx, "billing")
+	billing, _ := s.Scope(ctx, "billing", store.Forever)
 	mark := store.Mark{Scope: billing, Key: store.DigestKey([]byte("payment-42"))}
 
 	for range 3 {

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,38 +13,33 @@ var (
 	_ store.TxMarker[*Tx] = (*Store)(nil)
 )
 
-// Scope implements [store.Marks]. Names are as [store.CheckConsumer] wants them.
-func (s *Store) Scope(ctx context.Context, consumer string) (store.Scope, error) {
-	if err := store.CheckConsumer(consumer); err != nil {
-		return 0, fmt.Errorf("memstore: scope: %w", err)
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, failf(store.FaultCanceled, "scope %q: %w", consumer, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	scope, ok := s.scopes[consumer]
-	if !ok {
-		scope = store.Scope(len(s.scopes) + 1)
-		s.scopes[consumer] = scope
-	}
-	return scope, nil
+// mode is what a view of the store decides by.
+type mode struct{ keys, positions bool }
+
+// fact is what is kept of a mark beside its key.
+type fact struct {
+	print store.ID
+	at    time.Time // what its removal goes by
 }
 
 // Begin implements [store.Marks].
 func (s *Store) Begin(ctx context.Context, marks []store.Mark) (store.Unit[*Tx], []store.Status, error) {
-	tx, statuses, err := s.begin(ctx, marks)
+	return s.beginUnit(ctx, mode{keys: true}, marks)
+}
+
+func (s *Store) beginUnit(ctx context.Context, by mode, marks []store.Mark) (store.Unit[*Tx], []store.Status, error) {
+	tx, statuses, err := s.begin(ctx, by, marks)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &unit{s: s, tx: tx}, statuses, nil
+	return &unit{s: s, mode: by, tx: tx}, statuses, nil
 }
 
-func (s *Store) begin(ctx context.Context, marks []store.Mark) (*Tx, []store.Status, error) {
+func (s *Store) begin(ctx context.Context, by mode, marks []store.Mark) (*Tx, []store.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tx := s.newTx()
-	statuses, err := s.mark(ctx, tx, marks)
+	statuses, err := s.mark(ctx, tx, by, marks)
 	if err != nil {
 		tx.end()
 		return nil, nil, err
@@ -55,6 +49,10 @@ func (s *Store) begin(ctx context.Context, marks []store.Mark) (*Tx, []store.Sta
 
 // MarkTx implements [store.TxMarker].
 func (s *Store) MarkTx(ctx context.Context, tx *Tx, marks []store.Mark) ([]store.Status, error) {
+	return s.markTx(ctx, tx, mode{keys: true}, marks)
+}
+
+func (s *Store) markTx(ctx context.Context, tx *Tx, by mode, marks []store.Mark) ([]store.Status, error) {
 	if tx.s != s {
 		return nil, failf(store.FaultHandler, "mark: the transaction belongs to another store")
 	}
@@ -63,62 +61,108 @@ func (s *Store) MarkTx(ctx context.Context, tx *Tx, marks []store.Mark) ([]store
 	if err := tx.usable(); err != nil {
 		return nil, err
 	}
-	statuses, err := s.mark(ctx, tx, marks)
+	statuses, err := s.mark(ctx, tx, by, marks)
 	if err != nil {
 		return nil, tx.spoil(err)
 	}
 	return statuses, nil
 }
 
-// mark sets marks in the order of their keys, whatever order they come in: two calls with
-// the same keys then never hold one each and wait for the other.
-func (s *Store) mark(ctx context.Context, tx *Tx, marks []store.Mark) ([]store.Status, error) {
+// mark moves the positions, sets the keys and then looks at what is parked: a rival that was
+// waited for may have parked an ordering key.
+func (s *Store) mark(ctx context.Context, tx *Tx, by mode, marks []store.Mark) ([]store.Status, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failf(store.FaultCanceled, "mark: %w", err)
 	}
 	deadline := time.Now().Add(s.lockWait)
 	statuses := make([]store.Status, len(marks))
-	for _, i := range order(marks) {
-		status, err := s.markOne(ctx, tx, keyOf(marks[i]), deadline)
-		if err != nil {
+	for i := range statuses {
+		statuses[i] = store.New
+	}
+	if by.positions {
+		if err := s.moveFences(ctx, tx, marks, statuses, deadline); err != nil {
 			return nil, err
 		}
-		statuses[i] = status
+	}
+	if by.keys {
+		if err := s.setKeys(ctx, tx, marks, statuses, deadline); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.lookParked(ctx, tx, marks, statuses, deadline); err != nil {
+		return nil, err
 	}
 	return statuses, nil
 }
 
-func (s *Store) markOne(ctx context.Context, tx *Tx, k markKey, deadline time.Time) (store.Status, error) {
-	if _, done := s.committed[k]; done {
-		return store.Seen, nil
+// setKeys goes in the order of the keys, whatever order the marks come in: two calls with
+// the same keys then never hold one each and wait for the other. What a position has passed stays
+// Seen, whatever its key says.
+func (s *Store) setKeys(ctx context.Context, tx *Tx, marks []store.Mark, statuses []store.Status, deadline time.Time) error {
+	for _, i := range sorted(marks, func(a, b *store.Mark) int { return keyOf(a).compare(keyOf(b)) }) {
+		status, err := s.setKey(ctx, tx, &marks[i], deadline)
+		if err != nil {
+			return err
+		}
+		if statuses[i] == store.New {
+			statuses[i] = status
+		}
 	}
-	l := lockKey{mark: k}
-	if s.locks[l] == tx {
-		return store.Seen, nil
+	return nil
+}
+
+func (s *Store) setKey(ctx context.Context, tx *Tx, m *store.Mark, deadline time.Time) (store.Status, error) {
+	k := keyOf(m)
+	if status, known := s.known(tx, m); known {
+		return status, nil
 	}
-	if err := s.lock(ctx, tx, l, deadline); err != nil {
+	if err := s.lock(ctx, tx, lockKey{kind: markLock, mark: k}, deadline); err != nil {
 		return 0, err
 	}
 	// The rival that was waited for may have committed.
-	if _, done := s.committed[k]; done {
+	if status, known := s.known(tx, m); known {
 		s.unlock(tx)
-		return store.Seen, nil
+		return status, nil
 	}
-	tx.marks = append(tx.marks, k)
+	at := m.OwnTime()
+	switch {
+	case at.IsZero():
+		at = time.Now()
+	case at.Before(s.purgedBefore(m.Scope)):
+		s.unlock(tx)
+		return store.Late, nil
+	}
+	if tx.marks == nil {
+		tx.marks = make(map[markKey]fact)
+	}
+	tx.marks[k] = fact{m.Fingerprint, at}
 	return store.New, nil
 }
 
-func keyOf(m store.Mark) markKey { return markKey{m.Scope, m.Key} }
+// known is what there is to say of a mark that is committed or that tx itself has set.
+func (s *Store) known(tx *Tx, m *store.Mark) (store.Status, bool) {
+	f, there := s.committed[keyOf(m)]
+	if !there {
+		f, there = tx.marks[keyOf(m)]
+	}
+	switch {
+	case !there:
+		return 0, false
+	case !f.print.IsZero() && !m.Fingerprint.IsZero() && f.print != m.Fingerprint:
+		return store.Mismatched, true
+	default:
+		return store.Seen, true
+	}
+}
 
-// order returns the indexes of the marks sorted by key; of equal marks the first stays
-// first.
-func order(marks []store.Mark) []int {
+func keyOf(m *store.Mark) markKey { return markKey{m.Scope, m.Key} }
+
+// sorted returns the indexes of the marks in an order; of equal marks the first stays first.
+func sorted(marks []store.Mark, compare func(a, b *store.Mark) int) []int {
 	idx := make([]int, len(marks))
 	for i := range idx {
 		idx[i] = i
 	}
-	slices.SortStableFunc(idx, func(a, b int) int {
-		return keyOf(marks[a]).compare(keyOf(marks[b]))
-	})
+	slices.SortStableFunc(idx, func(a, b int) int { return compare(&marks[a], &marks[b]) })
 	return idx
 }

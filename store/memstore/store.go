@@ -17,10 +17,15 @@ type Store struct {
 	// mu guards everything below and the fields of every Tx. It is held for the length of
 	// map operations only; whoever waits for a rival lets go of it.
 	mu        sync.Mutex
-	scopes    map[string]store.Scope
-	committed map[markKey]struct{}
+	consumers map[string]*consumer
+	scopes    map[store.Scope]*consumer
+	committed map[markKey]fact
+	fences    map[fenceKey]store.Applied
+	tallies   map[markKey]*tally
+	tenures   map[fenceKey]tenure
 	rows      map[string]int64
 	locks     map[lockKey]*Tx
+	shares    map[lockKey][]*Tx
 	dead      graveyard
 	outbox    outbox
 }
@@ -37,11 +42,17 @@ func New(opts ...Option) *Store {
 	}
 	s := &Store{
 		lockWait:  c.lockWait,
-		scopes:    make(map[string]store.Scope),
-		committed: make(map[markKey]struct{}),
+		consumers: make(map[string]*consumer),
+		scopes:    make(map[store.Scope]*consumer),
+		committed: make(map[markKey]fact),
+		fences:    make(map[fenceKey]store.Applied),
+		tallies:   make(map[markKey]*tally),
+		tenures:   make(map[fenceKey]tenure),
 		rows:      make(map[string]int64),
 		locks:     make(map[lockKey]*Tx),
+		shares:    make(map[lockKey][]*Tx),
 	}
+	s.dead.init()
 	s.leases.init(c.maxLeases)
 	return s
 }

@@ -25,12 +25,15 @@ type Tx struct {
 	// Guarded by s.mu.
 	ended    bool
 	spoiled  error
-	marks    []markKey
+	marks    map[markKey]fact
+	fences   map[fenceKey]store.Applied
 	rows     map[string]int64
 	dead     []store.DeadLetter
+	taken    []int64 // letters that are gone with the commit
 	events   []store.Event
 	locks    []lockKey
-	waitsFor *Tx
+	shares   []lockKey
+	waitsFor []*Tx
 
 	// gone is closed at the end, for those who wait.
 	gone chan struct{}
@@ -70,7 +73,7 @@ func (t *Tx) write(ctx context.Context, name string, change func(int64) int64) (
 	if err := ctx.Err(); err != nil {
 		return 0, t.spoil(failf(store.FaultCanceled, "row %s: %w", name, err))
 	}
-	if err := t.s.lock(ctx, t, lockKey{name: name, row: true}, time.Now().Add(t.s.lockWait)); err != nil {
+	if err := t.s.lock(ctx, t, lockKey{kind: rowLock, name: name}, time.Now().Add(t.s.lockWait)); err != nil {
 		return 0, t.spoil(err)
 	}
 	if t.rows == nil {
@@ -106,13 +109,10 @@ func (t *Tx) spoil(err error) error {
 }
 
 func (t *Tx) commit() {
-	for _, k := range t.marks {
-		t.s.committed[k] = struct{}{}
-	}
+	maps.Copy(t.s.committed, t.marks)
+	maps.Copy(t.s.fences, t.fences)
 	maps.Copy(t.s.rows, t.rows)
-	for _, d := range t.dead {
-		t.s.dead.bury(d)
-	}
+	t.s.dead.exchange(t.taken, t.dead, time.Now())
 	for _, e := range t.events {
 		t.s.outbox.append(e, t.began)
 	}
@@ -121,9 +121,7 @@ func (t *Tx) commit() {
 
 // end frees what the transaction held. What it wrote and did not commit is gone with it.
 func (t *Tx) end() {
-	for _, k := range t.locks {
-		delete(t.s.locks, k)
-	}
+	t.s.unlockAll(t)
 	t.ended = true
 	close(t.gone)
 }

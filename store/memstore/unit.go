@@ -9,8 +9,9 @@ import (
 // unit implements [store.Unit]. Between two transactions it holds nothing, so the former
 // one is safe before the next one waits for anybody.
 type unit struct {
-	s  *Store
-	tx *Tx
+	s    *Store
+	mode mode
+	tx   *Tx
 }
 
 func (u *unit) Tx() *Tx { return u.tx }
@@ -39,7 +40,7 @@ func (u *unit) Next(ctx context.Context, marks []store.Mark) (store.End, []store
 	if err != nil {
 		return end, nil, err
 	}
-	tx, statuses, err := u.s.begin(ctx, marks)
+	tx, statuses, err := u.s.begin(ctx, u.mode, marks)
 	if err != nil {
 		return end, nil, err
 	}

@@ -23,11 +23,8 @@ func TestMarks(t *testing.T) {
 		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[pgx.Tx] {
 			p := places(t, lockWait)
 			return storetest.MarksPlace[pgx.Tx]{
-				Open: func() store.Marks[pgx.Tx] { return p.open() },
-				Effect: func(ctx context.Context, tx pgx.Tx, name string) error {
-					_, err := tx.Exec(ctx, "insert into effects values ($1)", name)
-					return err
-				},
+				Open:    func() store.Marks[pgx.Tx] { return p.open() },
+				Effect:  txEffect,
 				Effects: p.effects,
 				Spoil: func(ctx context.Context, tx pgx.Tx) {
 					_, _ = tx.Exec(ctx, "select 1/0")
@@ -48,17 +45,24 @@ func TestQueuedMarks(t *testing.T) {
 		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*pgx.Batch] {
 			p := places(t, lockWait)
 			return storetest.MarksPlace[*pgx.Batch]{
-				Open: func() store.Marks[*pgx.Batch] { return p.open().Queued() },
-				Effect: func(_ context.Context, b *pgx.Batch, name string) error {
-					b.Queue("insert into effects values ($1)", name)
-					return nil
-				},
+				Open:         func() store.Marks[*pgx.Batch] { return p.open().Queued() },
+				Effect:       queuedEffect,
 				Effects:      p.effects,
 				AwaitBlocked: p.awaitBlocked,
 			}
 		},
 		NoTxMarker: true,
 	})
+}
+
+func txEffect(ctx context.Context, tx pgx.Tx, name string) error {
+	_, err := tx.Exec(ctx, "insert into effects values ($1)", name)
+	return err
+}
+
+func queuedEffect(_ context.Context, b *pgx.Batch, name string) error {
+	b.Queue("insert into effects values ($1)", name)
+	return nil
 }
 
 func TestLeases(t *testing.T) {
@@ -76,9 +80,13 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestDeadLetters(t, storetest.DeadLettersHarness[pgx.Tx]{
-		New: func(t *testing.T) storetest.DeadLettersPlace[pgx.Tx] {
-			s := places(t, time.Second).open()
-			return storetest.DeadLettersPlace[pgx.Tx]{Marks: s, Burier: s, Letters: s}
+		New: func(t *testing.T, lockWait time.Duration) storetest.DeadLettersPlace[pgx.Tx] {
+			p := places(t, lockWait)
+			s := p.open()
+			return storetest.DeadLettersPlace[pgx.Tx]{
+				Marks: s, Burier: s, Letters: s, Reviver: s,
+				Effect: txEffect, Effects: p.effects, AwaitBlocked: p.awaitBlocked,
+			}
 		},
 	})
 }
@@ -87,9 +95,13 @@ func TestQueuedDeadLetters(t *testing.T) {
 	t.Parallel()
 	places := newPlaces(t)
 	storetest.TestDeadLetters(t, storetest.DeadLettersHarness[*pgx.Batch]{
-		New: func(t *testing.T) storetest.DeadLettersPlace[*pgx.Batch] {
-			s := places(t, time.Second).open().Queued()
-			return storetest.DeadLettersPlace[*pgx.Batch]{Marks: s, Burier: s, Letters: s}
+		New: func(t *testing.T, lockWait time.Duration) storetest.DeadLettersPlace[*pgx.Batch] {
+			p := places(t, lockWait)
+			s := p.open().Queued()
+			return storetest.DeadLettersPlace[*pgx.Batch]{
+				Marks: s, Burier: s, Letters: s, Reviver: s,
+				Effect: queuedEffect, Effects: p.effects, AwaitBlocked: p.awaitBlocked,
+			}
 		},
 	})
 }

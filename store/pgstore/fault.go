@@ -69,6 +69,9 @@ func (s *Store) Fault(err error) store.Fault {
 	if f := s.serverFault(err); f != 0 {
 		return f
 	}
+	if errors.Is(err, store.ErrLost) {
+		return store.FaultBusy // the position has another epoch; its owner asks again
+	}
 	// A connection that could not be made in time has an expired context inside, too.
 	var connect *pgconn.ConnectError
 	if errors.Is(err, errNoConnection) || errors.Is(err, errNoPool) || errors.As(err, &connect) && !errors.Is(err, context.Canceled) {

@@ -17,7 +17,7 @@ import (
 
 func newGuard(t *testing.T, s store.Marks[pgx.Tx], h dedup.TxHandlerFunc[pgx.Tx]) *dedup.TxGuard[pgx.Tx] {
 	t.Helper()
-	g, err := dedup.NewTx(s, "consumer", dedup.FromHeader("id"), h)
+	g, err := dedup.NewTx(s, "consumer", dedup.FromHeader("id"), dedup.Forever, h)
 	if err != nil {
 		t.Fatal(err)
 	}

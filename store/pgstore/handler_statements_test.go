@@ -34,7 +34,7 @@ func TestArgumentThatCannotBeEncoded(t *testing.T) {
 		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
 		s := newStore(t, newPool(t, pool.Config().ConnString(), func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }))
-		g, err := dedup.NewTx(s.Queued(), "consumer", dedup.FromHeader("id"), func(_ context.Context, b *pgx.Batch, _ dedup.Message) error {
+		g, err := dedup.NewTx(s.Queued(), "consumer", dedup.FromHeader("id"), dedup.Forever, func(_ context.Context, b *pgx.Batch, _ dedup.Message) error {
 			b.Queue("insert into effects select $1::int::text", unencodable{})
 			return nil
 		})

@@ -15,10 +15,10 @@ import (
 )
 
 func scopeOf(t *testing.T, s interface {
-	Scope(ctx context.Context, consumer string) (store.Scope, error)
+	Scope(ctx context.Context, consumer string, keep time.Duration) (store.Scope, error)
 }) store.Scope {
 	t.Helper()
-	scope, err := s.Scope(t.Context(), "consumer")
+	scope, err := s.Scope(t.Context(), "consumer", store.Forever)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestConsumersDoNotShareKeys(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
 	for _, consumer := range []string{"billing", "Billing", "shipping"} {
-		g, err := dedup.NewTx(newStore(t, pool), consumer, dedup.FromHeader("id"), addEffect)
+		g, err := dedup.NewTx(newStore(t, pool), consumer, dedup.FromHeader("id"), dedup.Forever, addEffect)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,14 @@
 package pgstore
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
@@ -19,12 +20,17 @@ func (s *Store) MarkTx(ctx context.Context, tx pgx.Tx, marks []store.Mark) ([]st
 	if len(marks) == 0 {
 		return nil, nil
 	}
+	// Carefully, because an error would spoil the caller's transaction.
+	m := &marking{s: s, mode: mode{keys: true}, marks: marks, careful: true}
 	b := &pgx.Batch{}
-	m := s.queueMarks(b, marks)
+	m.queue(b)
 	results := tx.SendBatch(ctx, b)
 	err := m.read(results)
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
+	}
+	if err == nil {
+		err = m.settle(ctx, tx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: mark: %w", s.own(err))
@@ -32,99 +38,124 @@ func (s *Store) MarkTx(ctx context.Context, tx pgx.Tx, marks []store.Mark) ([]st
 	return m.status, nil
 }
 
+// mode is what a view of the store decides by.
+type mode struct{ keys, positions bool }
+
 // marking is a set of marks on its way to the server and back.
+//
+// On the common way, a key whose time has been removed makes the whole statement fail, which
+// costs the others nothing. On the careful way, taken after that, each key is judged for itself.
 type marking struct {
-	marks  []store.Mark
-	status []store.Status
-	groups []markGroup
+	s       *Store
+	mode    mode
+	marks   []store.Mark
+	careful bool
+
+	status  []store.Status
+	groups  []markGroup
+	fences  []fenceGroup
+	ordered []store.Scope // the scopes whose parked keys are looked at
 	// one holds the status of a single mark, so that the common case allocates no slice.
 	one [1]store.Status
 }
 
-// markGroup are the marks that one statement sets: one scope, one table. Its order is the
-// index's, in every process, so that two batches that overlap wait for each other
-// rather than for ever.
-type markGroup struct {
-	keys  []pgtype.UUID
-	index []int // of each key in the marks
-}
-
-// queueMarks queues the fewest statements that set all marks.
-func (s *Store) queueMarks(b *pgx.Batch, marks []store.Mark) *marking {
-	m := &marking{marks: marks}
-	if len(marks) == 0 {
-		return m
+// queue queues the fewest statements that set all marks.
+func (m *marking) queue(b *pgx.Batch) {
+	if len(m.marks) == 0 {
+		return
 	}
-	if len(marks) == 1 {
+	if m.isOne() {
 		m.status = m.one[:]
-		s.queueOne(b, marks[0])
-		return m
+		m.s.queueOne(b, &m.marks[0])
+		return
 	}
-	m.status = make([]store.Status, len(marks))
-	order := make([]int, len(marks))
-	for i := range order {
-		order[i] = i
+	m.status = make([]store.Status, len(m.marks))
+	if m.mode.positions {
+		m.queueFences(b)
 	}
-	slices.SortFunc(order, func(i, j int) int { return compareMarks(&marks[i], &marks[j], i, j) })
-	for start := 0; start < len(order); {
-		first := &marks[order[start]]
-		end := start + 1
-		for end < len(order) && marks[order[end]].Scope == first.Scope && marks[order[end]].Key.Timed == first.Key.Timed {
-			end++
-		}
-		s.queueGroup(b, m, order[start:end])
-		start = end
+	if m.mode.keys {
+		m.queueGroups(b)
 	}
-	return m
+	m.queueParked(b)
 }
 
-func compareMarks(a, b *store.Mark, i, j int) int {
-	switch {
-	case a.Key.Timed != b.Key.Timed:
-		if a.Key.Timed {
-			return -1
-		}
-		return 1
-	case a.Scope != b.Scope:
-		return int(a.Scope) - int(b.Scope)
-	}
-	if c := bytes.Compare(a.Key.ID[:], b.Key.ID[:]); c != 0 {
-		return c
-	}
-	// Of equal marks the first one given is the one that is set.
-	return i - j
+// isOne: the plain case of one mark with nothing but a key.
+func (m *marking) isOne() bool {
+	return len(m.marks) == 1 && !m.careful && !m.mode.positions && m.marks[0].Fingerprint.IsZero() && m.marks[0].Order.IsZero()
 }
 
-func (s *Store) queueOne(b *pgx.Batch, mark store.Mark) {
+func (s *Store) queueOne(b *pgx.Batch, mark *store.Mark) {
 	key := pgtype.UUID{Bytes: mark.Key.ID, Valid: true}
 	if mark.Key.Timed {
-		b.Queue(s.sql.markTimed, int32(mark.Scope), key, s.sql.lockTimeout)
+		b.Queue(s.sql.markTimed, int32(mark.Scope), key, s.sql.lockTimeout, ownMillis(mark))
 		return
 	}
-	b.Queue(s.sql.markPlain, int32(mark.Scope), key, s.sql.lockTimeout, timestamptz(mark.Time))
+	b.Queue(s.sql.markPlain, int32(mark.Scope), key, s.sql.lockTimeout, ownMillis(mark), timestamptz(mark.Time))
 }
 
-func (s *Store) queueGroup(b *pgx.Batch, m *marking, order []int) {
-	g := markGroup{keys: make([]pgtype.UUID, 0, len(order)), index: make([]int, 0, len(order))}
-	for n, i := range order {
-		m.status[i] = store.Seen
-		if n > 0 && m.marks[order[n-1]].Key.ID == m.marks[i].Key.ID {
-			continue
+// read takes the results of what was queued, which are the next ones.
+func (m *marking) read(results pgx.BatchResults) error {
+	if len(m.marks) == 0 {
+		return nil
+	}
+	if m.isOne() {
+		tag, err := results.Exec()
+		if err != nil {
+			return err
 		}
-		g.keys = append(g.keys, pgtype.UUID{Bytes: m.marks[i].Key.ID, Valid: true})
-		g.index = append(g.index, i)
+		m.one[0] = store.Seen
+		if tag.RowsAffected() == 1 {
+			m.one[0] = store.New
+		}
+		return nil
 	}
-	m.groups = append(m.groups, g)
-	first := m.marks[order[0]]
-	if first.Key.Timed {
-		b.Queue(s.sql.markTimedMany, int32(first.Scope), pgtype.FlatArray[pgtype.UUID](g.keys), s.sql.lockTimeout)
-		return
+	for i := range m.fences {
+		if err := m.fences[i].read(results); err != nil {
+			return err
+		}
 	}
-	times := make(pgtype.FlatArray[pgtype.Timestamptz], len(g.index))
-	for n, i := range g.index {
-		times[n] = timestamptz(m.marks[i].Time)
+	for i := range m.groups {
+		if err := m.readGroup(results, &m.groups[i]); err != nil {
+			return err
+		}
 	}
-	b.Queue(s.sql.markPlainMany, int32(first.Scope), pgtype.FlatArray[pgtype.UUID](g.keys), s.sql.lockTimeout, times)
+	return m.readParked(results)
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// settle finds out, where that is not clear yet, why marks were not set.
+func (m *marking) settle(ctx context.Context, q querier) error {
+	for i := range m.groups {
+		if err := m.look(ctx, q, &m.groups[i]); err != nil {
+			return err
+		}
+	}
+	for i := range m.fences {
+		if err := m.settleFence(ctx, q, &m.fences[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLate tells the error by which a marking statement says that one of its marks has a time that
+// was removed: it finds no scope to write.
+func (s *Store) isLate(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23502" && pg.ColumnName == "scope" && pg.SchemaName == s.config.schema
+}
+
+// ownMillis is the time by which a mark is removed; one without goes by the server's clock.
+func ownMillis(m *store.Mark) int64 {
+	at := m.OwnTime()
+	if at.IsZero() {
+		return math.MaxInt64
+	}
+	return at.UnixMilli()
 }
 
 // The server's range, nearly.
@@ -146,63 +177,4 @@ func timestamptz(at time.Time) pgtype.Timestamptz {
 		at = latest
 	}
 	return pgtype.Timestamptz{Time: at, Valid: true}
-}
-
-// read takes the results of the marking statements, which are the next ones.
-func (m *marking) read(results pgx.BatchResults) error {
-	if len(m.marks) == 1 {
-		tag, err := results.Exec()
-		if err != nil {
-			return err
-		}
-		m.one[0] = store.Seen
-		if tag.RowsAffected() == 1 {
-			m.one[0] = store.New
-		}
-		return nil
-	}
-	for _, g := range m.groups {
-		if err := m.readGroup(results, g); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readGroup notes which keys came back: those were inserted. They come in the order in
-// which they were sent, less the ones that were seen, so the search rarely goes further
-// than the next key; the order is not promised, so it may.
-func (m *marking) readGroup(results pgx.BatchResults, g markGroup) error {
-	rows, err := results.Query()
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	next := 0
-	for rows.Next() {
-		id, err := rawUUID(rows)
-		if err != nil {
-			return err
-		}
-		for next < len(g.keys) && g.keys[next].Bytes != id {
-			next++
-		}
-		if next == len(g.keys) {
-			if next = slices.IndexFunc(g.keys, func(k pgtype.UUID) bool { return k.Bytes == id }); next < 0 {
-				return fmt.Errorf("the server returned a key that was not sent: %s", id)
-			}
-		}
-		m.status[g.index[next]] = store.New
-		next++
-	}
-	return rows.Err()
-}
-
-// rawUUID reads the first column without an allocation; text comes in the simple protocol.
-func rawUUID(rows pgx.Rows) (store.ID, error) {
-	raw := rows.RawValues()[0]
-	if len(raw) == len(store.ID{}) {
-		return store.ID(raw), nil
-	}
-	return store.ParseID(string(raw))
 }

@@ -45,8 +45,8 @@ func (m migration) makePartition(ctx context.Context, tx pgx.Tx, from, to int64)
 	for _, sql := range []string{
 		"lock table " + schema + ".marks_timed_rest in access exclusive mode",
 		"create table " + table + " (like " + schema + ".marks_timed including all)",
-		fmt.Sprintf(`with moved as (delete from %s.marks_timed_rest where key >= '%s' and key < '%s' returning scope, key)
-			insert into %s (scope, key) select scope, key from moved`, schema, lo, hi, table),
+		fmt.Sprintf(`with moved as (delete from %s.marks_timed_rest where key >= '%s' and key < '%s' returning scope, key, fingerprint)
+			insert into %s (scope, key, fingerprint) select scope, key, fingerprint from moved`, schema, lo, hi, table),
 		fmt.Sprintf("alter table %s.marks_timed attach partition %s for values from ('%s') to ('%s')", schema, table, lo, hi),
 		fmt.Sprintf("insert into %s.mark_partitions (name, from_ms, to_ms) values ('%s', %d, %d)", schema, name, from, to),
 	} {

@@ -42,12 +42,12 @@ func TestMarkWhilePartitionIsAttached(t *testing.T) {
 				Process(context.Context, dedup.Message) dedup.Result
 			}
 			if queued {
-				g, err = dedup.NewTx(s.Queued(), "consumer", key, func(_ context.Context, b *pgx.Batch, _ dedup.Message) error {
+				g, err = dedup.NewTx(s.Queued(), "consumer", key, dedup.Forever, func(_ context.Context, b *pgx.Batch, _ dedup.Message) error {
 					b.Queue("insert into effects values ('effect')")
 					return nil
 				})
 			} else {
-				g, err = dedup.NewTx(faults, "consumer", key, addEffect)
+				g, err = dedup.NewTx(faults, "consumer", key, dedup.Forever, addEffect)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +106,7 @@ func TestMigrateWhileHandlersWork(t *testing.T) {
 	key := func(m dedup.Message) (dedup.Key, error) {
 		return dedup.KeyAt(from.Add(time.Duration(m.Attempt%100)*8*week), []byte(fmt.Sprint(m.Attempt)))
 	}
-	g, err := dedup.NewTx(s, "consumer", key, addEffect)
+	g, err := dedup.NewTx(s, "consumer", key, dedup.Forever, addEffect)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func TestTimesBeyondTheDatabases(t *testing.T) {
 		wantEnd(t, end, err, store.Committed)
 		wantMark(t, s, plain, store.Seen)
 	}
-	if dead, err := s.ListDead(ctx, "", 0, 100); err != nil || len(dead) != 5 {
+	if dead, err := s.ListDead(ctx, store.LetterFilter{}, 0, 100); err != nil || len(dead) != 5 {
 		t.Errorf("%d letters, %v", len(dead), err)
 	}
 }

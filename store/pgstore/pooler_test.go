@@ -36,7 +36,7 @@ func TestBehindATransactionPooler(t *testing.T) {
 		t.Fatalf("two statements ran in one session, %d: this is no pooler", a)
 	}
 	s := newStore(t, pooled)
-	guard, err := dedup.NewTx(s, "pooled", dedup.FromHeader("id"), func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+	guard, err := dedup.NewTx(s, "pooled", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		if _, err := tx.Exec(ctx, "insert into effects values ($1)", string(m.Body)); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func TestEveryQueryMode(t *testing.T) {
 			ctx := t.Context()
 			pool := migrated(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 			s := newStore(t, pool)
-			scope, err := s.Scope(ctx, "modes")
+			scope, err := s.Scope(ctx, "modes", store.Forever)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestEveryQueryMode(t *testing.T) {
 			if _, err := u.Commit(ctx); err != nil {
 				t.Fatal(err)
 			}
-			dead, err := s.ListDead(ctx, "modes", 0, 10)
+			dead, err := s.ListDead(ctx, store.LetterFilter{Consumer: "modes"}, 0, 10)
 			if err != nil || len(dead) != 1 {
 				t.Fatal(dead, err)
 			}

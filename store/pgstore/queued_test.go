@@ -173,7 +173,7 @@ func TestQueuedStatementsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
 	exec(t, pool, "create table steps (n int generated always as identity, name text)")
-	g, err := dedup.NewTx(newStore(t, pool).Queued(), "consumer", dedup.FromHeader("id"), func(_ context.Context, b *pgx.Batch, m dedup.Message) error {
+	g, err := dedup.NewTx(newStore(t, pool).Queued(), "consumer", dedup.FromHeader("id"), dedup.Forever, func(_ context.Context, b *pgx.Batch, m dedup.Message) error {
 		for _, step := range []string{"a", "b"} {
 			b.Queue("insert into steps (name) values ($1)", string(m.Headers[0].Value)+step)
 		}

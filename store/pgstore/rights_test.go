@@ -66,7 +66,7 @@ func TestRoleThatOwnsNothing(t *testing.T) {
 	end, err = u.Commit(ctx)
 	wantEnd(t, end, err, store.Committed)
 
-	dead, err := s.ListDead(ctx, "consumer", 0, 10)
+	dead, err := s.ListDead(ctx, store.LetterFilter{Consumer: "consumer"}, 0, 10)
 	if err != nil || len(dead) != 1 {
 		t.Fatal(dead, err)
 	}
@@ -139,7 +139,7 @@ func TestDatabaseThatIsNotReady(t *testing.T) {
 		"reading": {limited, fmt.Sprintf(rights, "reading")},
 	} {
 		s := newStore(t, c.pool, pgstore.WithSchema(schema))
-		scope, err := s.Scope(t.Context(), "consumer")
+		scope, err := s.Scope(t.Context(), "consumer", store.Forever)
 		if err == nil {
 			var u store.Unit[pgx.Tx]
 			if u, _, err = s.Begin(t.Context(), []store.Mark{plainMark(scope, "m")}); err == nil {

@@ -35,7 +35,7 @@ func TestSchemaNames(t *testing.T) {
 			}
 			end, err = u.Commit(t.Context())
 			wantEnd(t, end, err, store.Committed)
-			if _, err := s.ListDead(t.Context(), "", 0, 1); err != nil {
+			if _, err := s.ListDead(t.Context(), store.LetterFilter{}, 0, 1); err != nil {
 				t.Error(err)
 			}
 			c, err := s.Claim(t.Context(), store.LeaseKey{byte(mode)}, store.ClaimParams{Lease: time.Minute, Keep: time.Minute})

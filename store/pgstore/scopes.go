@@ -4,34 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/semel-dev/semel/store"
 )
 
+// askedScope is a question to which the answer is remembered.
+type askedScope struct {
+	consumer string
+	keep     time.Duration
+}
+
 // Scope implements [store.Marks]. It also compares the version of the tables with that
 // of this package, so whoever asks for its scope first learns of a migration that was not run.
 // Names are as [store.CheckConsumer] wants them.
-func (s *Store) Scope(ctx context.Context, consumer string) (store.Scope, error) {
-	if known, ok := s.scopes.Load(consumer); ok {
+func (s *Store) Scope(ctx context.Context, consumer string, keep time.Duration) (store.Scope, error) {
+	asked := askedScope{consumer, keep}
+	if known, ok := s.scopes.Load(asked); ok {
 		return known.(store.Scope), nil
 	}
 	if err := store.CheckConsumer(consumer); err != nil {
 		return 0, &setupError{fmt.Errorf("pgstore: scope: %w", err), "nothing was stored"}
 	}
-	scope, err := s.internScope(ctx, consumer)
+	if keep < time.Millisecond {
+		return 0, &setupError{fmt.Errorf("pgstore: scope of consumer %q: marks kept for %s: a millisecond is the least", consumer, keep), "nothing was stored"}
+	}
+	scope, err := s.internScope(ctx, consumer, keepMillis(keep))
 	if err != nil {
 		return 0, fmt.Errorf("pgstore: scope of consumer %q: %w", consumer, s.own(err))
 	}
-	s.scopes.Store(consumer, scope)
+	s.scopes.Store(asked, scope)
 	return scope, nil
+}
+
+// keepMillis is null for ever.
+func keepMillis(keep time.Duration) *int64 {
+	if keep == store.Forever {
+		return nil
+	}
+	ms := keep.Milliseconds()
+	return &ms
 }
 
 // internScope looks before it inserts: an insert that conflicts uses up a number of the
 // sequence, and the name is nearly always there. The read after a lost race sees the
 // winner's row because each statement here is a transaction of its own.
-func (s *Store) internScope(ctx context.Context, consumer string) (store.Scope, error) {
+func (s *Store) internScope(ctx context.Context, consumer string, keep *int64) (store.Scope, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -45,16 +65,21 @@ func (s *Store) internScope(ctx context.Context, consumer string) (store.Scope, 
 	if want := latestVersion(); version < want {
 		return 0, &setupError{fmt.Errorf("schema %s is at version %d and this package needs %d", s.schema, version, want), "run pgstore.Migrate"}
 	}
-	var scope store.Scope
-	for range 2 {
-		err = conn.QueryRow(ctx, "select id from "+s.schema+".scopes where name = $1", consumer).Scan(&scope)
-		if !errors.Is(err, pgx.ErrNoRows) {
+	for {
+		var scope store.Scope
+		var same bool
+		err := conn.QueryRow(ctx, "select id, keep_ms is not distinct from $2 from "+s.schema+".scopes where name = $1", consumer, keep).Scan(&scope, &same)
+		switch {
+		case err == nil && same:
+			return scope, nil
+		case err == nil:
+			_, err = conn.Exec(ctx, "update "+s.schema+".scopes set keep_ms = $2 where id = $1", scope, keep)
 			return scope, err
+		case !errors.Is(err, pgx.ErrNoRows):
+			return 0, err
 		}
-		if _, err = conn.Exec(ctx, "insert into "+s.schema+".scopes (name) values ($1) on conflict (name) do nothing", consumer); err != nil {
+		if _, err := conn.Exec(ctx, "insert into "+s.schema+".scopes (name, keep_ms) values ($1, $2) on conflict (name) do nothing", consumer, keep); err != nil {
 			return 0, err
 		}
 	}
-	err = conn.QueryRow(ctx, "select id from "+s.schema+".scopes where name = $1", consumer).Scan(&scope)
-	return scope, err
 }

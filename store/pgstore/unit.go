@@ -23,11 +23,15 @@ func (s *Store) Begin(ctx context.Context, marks []store.Mark) (store.Unit[pgx.T
 }
 
 func (s *Store) begin(ctx context.Context, marks []store.Mark) (*unit, []store.Status, error) {
+	return s.beginIn(ctx, mode{keys: true}, marks)
+}
+
+func (s *Store) beginIn(ctx context.Context, by mode, marks []store.Mark) (*unit, []store.Status, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pgstore: begin: %w", err)
 	}
-	u := &unit{s: s, conn: conn}
+	u := &unit{s: s, mode: by, conn: conn}
 	b := &pgx.Batch{}
 	b.Queue(s.sql.begin)
 	statuses, err := u.open(ctx, b, nil, marks)
@@ -40,6 +44,7 @@ func (s *Store) begin(ctx context.Context, marks []store.Mark) (*unit, []store.S
 // unit is one transaction after another on one connection of the pool.
 type unit struct {
 	s    *Store
+	mode mode
 	conn *pgxpool.Conn // nil once the unit has ended
 	tx   *lentTx
 }
@@ -47,13 +52,16 @@ type unit struct {
 // open sends the batch with the marks added, and reads their statuses. The results that
 // come before that of BEGIN go to former. An error ends the unit.
 func (u *unit) open(ctx context.Context, b *pgx.Batch, former func(sent) error, marks []store.Mark) ([]store.Status, error) {
-	m := u.s.queueMarks(b, marks)
+	m := &marking{s: u.s, mode: u.mode, marks: marks}
+	m.queue(b)
 	results := u.send(ctx, b)
+	committing := former != nil
 	err := func() error {
-		if former != nil {
+		if committing {
 			if err := former(results); err != nil {
 				return err
 			}
+			committing = false
 		}
 		if _, err := results.Exec(); err != nil {
 			return err
@@ -63,12 +71,41 @@ func (u *unit) open(ctx context.Context, b *pgx.Batch, former func(sent) error, 
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
+	if u.s.isLate(err) && !committing {
+		m, err = u.openCarefully(ctx, marks)
+	}
+	if err == nil {
+		err = m.settle(ctx, u.conn)
+	}
 	if err != nil {
 		u.abandon(ctx)
 		return nil, fmt.Errorf("pgstore: begin and mark: %w", u.s.own(err))
 	}
 	u.tx = &lentTx{conn: u.conn.Conn()}
 	return m.status, nil
+}
+
+// openCarefully begins once more, after a mark of a time that was removed.
+func (u *unit) openCarefully(ctx context.Context, marks []store.Mark) (*marking, error) {
+	// On its own: nothing can be prepared in a transaction that has failed.
+	if _, err := u.conn.Exec(ctx, "rollback"); err != nil {
+		return nil, err
+	}
+	b := &pgx.Batch{}
+	b.Queue(u.s.sql.begin)
+	m := &marking{s: u.s, mode: u.mode, marks: marks, careful: true}
+	m.queue(b)
+	results := u.send(ctx, b)
+	err := func() error {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+		return m.read(results)
+	}()
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	return m, err
 }
 
 func (u *unit) Tx() pgx.Tx { return u.tx }

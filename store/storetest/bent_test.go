@@ -14,7 +14,7 @@ type (
 	marksPlace = storetest.MarksPlace[tx]
 	unit       = store.Unit[tx]
 
-	scopeFunc  func(ctx context.Context, consumer string) (store.Scope, error)
+	scopeFunc  func(ctx context.Context, consumer string, keep time.Duration) (store.Scope, error)
 	beginFunc  func(ctx context.Context, marks []store.Mark) (unit, []store.Status, error)
 	markTxFunc func(ctx context.Context, t tx, marks []store.Mark) ([]store.Status, error)
 	nextFunc   func(ctx context.Context, marks []store.Mark) (store.End, []store.Status, error)
@@ -29,8 +29,8 @@ type bentMarks struct {
 	fault  func(error) store.Fault
 }
 
-func (b *bentMarks) Scope(ctx context.Context, consumer string) (store.Scope, error) {
-	return b.scope(ctx, consumer)
+func (b *bentMarks) Scope(ctx context.Context, consumer string, keep time.Duration) (store.Scope, error) {
+	return b.scope(ctx, consumer, keep)
 }
 
 func (b *bentMarks) Begin(ctx context.Context, marks []store.Mark) (unit, []store.Status, error) {
@@ -150,17 +150,20 @@ type bentLetters struct {
 	s       *memstore.Store
 	marks   *bentMarks
 	bury    func(ctx context.Context, t tx, d store.DeadLetter) error
-	list    func(ctx context.Context, consumer string, after int64, limit int) ([]store.DeadLetter, error)
+	list    func(ctx context.Context, f store.LetterFilter, after int64, limit int) ([]store.DeadLetter, error)
 	get     func(ctx context.Context, id int64) (store.DeadLetter, error)
+	fail    func(ctx context.Context, id int64, reason string) error
 	discard func(ctx context.Context, ids ...int64) (int, error)
+	parked  func(ctx context.Context, consumer string, limit int) ([]store.ParkedKey, error)
+	revive  func(ctx context.Context, id int64) (unit, store.DeadLetter, error)
 }
 
 func (b *bentLetters) BuryTx(ctx context.Context, t tx, d store.DeadLetter) error {
 	return b.bury(ctx, t, d)
 }
 
-func (b *bentLetters) ListDead(ctx context.Context, consumer string, after int64, limit int) ([]store.DeadLetter, error) {
-	return b.list(ctx, consumer, after, limit)
+func (b *bentLetters) ListDead(ctx context.Context, f store.LetterFilter, after int64, limit int) ([]store.DeadLetter, error) {
+	return b.list(ctx, f, after, limit)
 }
 
 func (b *bentLetters) GetDead(ctx context.Context, id int64) (store.DeadLetter, error) {
@@ -171,8 +174,21 @@ func (b *bentLetters) DiscardDead(ctx context.Context, ids ...int64) (int, error
 	return b.discard(ctx, ids...)
 }
 
-func honestLetters(s *memstore.Store) *bentLetters {
-	return &bentLetters{s, honest(s), s.BuryTx, s.ListDead, s.GetDead, s.DiscardDead}
+func (b *bentLetters) FailDead(ctx context.Context, id int64, reason string) error {
+	return b.fail(ctx, id, reason)
+}
+
+func (b *bentLetters) ParkedKeys(ctx context.Context, consumer string, limit int) ([]store.ParkedKey, error) {
+	return b.parked(ctx, consumer, limit)
+}
+
+func (b *bentLetters) Revive(ctx context.Context, id int64) (unit, store.DeadLetter, error) {
+	return b.revive(ctx, id)
+}
+
+func honestLetters(marks *bentMarks) *bentLetters {
+	s := marks.s
+	return &bentLetters{s, marks, s.BuryTx, s.ListDead, s.GetDead, s.FailDead, s.DiscardDead, s.ParkedKeys, s.Revive}
 }
 
 // bendLetters changes every letter on its way in.

@@ -1,16 +1,25 @@
 package storetest
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/semel-dev/semel/store"
 )
 
 // DeadLettersHarness hands over a store of dead letters.
 type DeadLettersHarness[TTx any] struct {
-	// New makes an empty place that nobody else uses, for the length of one case.
-	New func(t *testing.T) DeadLettersPlace[TTx]
+	// New makes an empty place that nobody else uses, for the length of one case. A rival in it
+	// is waited for no longer than lockWait. Up to four transactions are open at a time.
+	New func(t *testing.T, lockWait time.Duration) DeadLettersPlace[TTx]
+
+	// LockWait is the lock limit of the cases that sit it out, 200 ms when zero.
+	LockWait time.Duration
+
+	// NoReviver declares that the store does not implement [store.Reviver].
+	NoReviver bool
 
 	// Around runs a case, in a synctest bubble for instance. Nil runs it as it is.
 	Around func(t *testing.T, test func(t *testing.T))
@@ -21,16 +30,39 @@ type DeadLettersPlace[TTx any] struct {
 	Marks   store.Marks[TTx]
 	Burier  store.Burier[TTx]
 	Letters store.DeadLetters
+
+	// Reviver may be nil with NoReviver.
+	Reviver store.Reviver[TTx]
+
+	// Effect, Effects and AwaitBlocked are as in [MarksPlace]; the first two may be nil with
+	// NoReviver.
+	Effect       func(ctx context.Context, tx TTx, name string) error
+	Effects      func(name string) int
+	AwaitBlocked func(n int)
 }
 
-// TestDeadLetters holds a store to the contracts of [store.Burier] and
-// [store.DeadLetters]. Each case interns its consumers before it buries, as a guard does.
+// TestDeadLetters holds a store to the contracts of [store.Burier], [store.DeadLetters] and
+// [store.Reviver], and to what [store.Blocked] means. Each case interns its consumers before it
+// buries, as a guard does.
 func TestDeadLetters[TTx any](t *testing.T, h DeadLettersHarness[TTx]) {
 	t.Helper()
-	rules := slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx]())
-	examine(t, rules, h.Around, func(t *testing.T) *lettersCase[TTx] {
-		return &lettersCase[TTx]{DeadLettersPlace: h.New(t)}
-	})
+	if h.LockWait == 0 {
+		h.LockWait = 200 * time.Millisecond
+	}
+	open := func(lockWait time.Duration) func(t *testing.T) *lettersCase[TTx] {
+		return func(t *testing.T) *lettersCase[TTx] {
+			return &lettersCase[TTx]{DeadLettersPlace: h.New(t, lockWait)}
+		}
+	}
+	patient, impatient := open(2*patience), open(h.LockWait)
+	rules := slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx](), failRules[TTx](), parkRules[TTx](), discardRules[TTx]())
+	examine(t, rules, h.Around, patient)
+	if h.NoReviver {
+		t.Run("Reviver", func(t *testing.T) { t.Skip("the harness declares NoReviver") })
+		return
+	}
+	examine(t, slices.Concat(reviveRules[TTx](), reviveRivalRules[TTx]()), h.Around, patient)
+	examine(t, reviveBusyRules[TTx](), h.Around, impatient)
 }
 
 type lettersRule[TTx any] = rule[*lettersCase[TTx]]

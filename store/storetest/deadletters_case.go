@@ -25,7 +25,8 @@ const consumer, otherConsumer = "billing", "shipping"
 func (c *lettersCase[TTx]) begin(e *exam) {
 	e.Helper()
 	c.exam = e
-	c.marks = &marksStore[TTx]{exam: e, marksCase: &marksCase[TTx]{}, Marks: c.Marks}
+	c.marks = &marksStore[TTx]{exam: e, Marks: c.Marks}
+	c.marks.marksCase = &marksCase[TTx]{MarksPlace[TTx]{Effect: c.Effect, Effects: c.Effects, AwaitBlocked: c.AwaitBlocked}}
 	c.marks.scopeOf(otherConsumer)
 	c.marks.scope = c.marks.scopeOf(consumer)
 }
@@ -80,8 +81,13 @@ type letters struct {
 
 func (c *lettersCase[TTx]) list(consumer string, after int64, limit int) []store.DeadLetter {
 	c.Helper()
+	return c.find(store.LetterFilter{Consumer: consumer}, after, limit)
+}
+
+func (c *lettersCase[TTx]) find(f store.LetterFilter, after int64, limit int) []store.DeadLetter {
+	c.Helper()
 	l := within(c.exam, "ListDead", func(ctx context.Context) letters {
-		all, err := c.Letters.ListDead(ctx, consumer, after, limit)
+		all, err := c.Letters.ListDead(ctx, f, after, limit)
 		return letters{all, err}
 	})
 	c.check("ListDead", l.err)
@@ -156,7 +162,7 @@ func (c *lettersCase[TTx]) same(what string, got, want store.DeadLetter) {
 		got, want any
 	}{
 		{"ID", got.ID, want.ID}, {"Consumer", got.Consumer, want.Consumer}, {"Key", got.Key, want.Key},
-		{"KeyText", string(got.KeyText), string(want.KeyText)}, {"Broker", got.Broker, want.Broker},
+		{"KeyText", string(got.KeyText), string(want.KeyText)}, {"State", got.State, want.State}, {"Broker", got.Broker, want.Broker},
 		{"Topic", got.Topic, want.Topic}, {"Log", got.Log, want.Log}, {"Partition", got.Partition, want.Partition},
 		{"Offset", got.Offset, want.Offset}, {"Time", micros(got.Time), micros(want.Time)},
 		{"Reason", got.Reason, want.Reason}, {"Attempts", got.Attempts, want.Attempts},
@@ -170,7 +176,7 @@ func (c *lettersCase[TTx]) same(what string, got, want store.DeadLetter) {
 	for _, f := range []struct {
 		name      string
 		got, want []byte
-	}{{"MessageKey", got.MessageKey, want.MessageKey}, {"Body", got.Body, want.Body}} {
+	}{{"Order", got.Order, want.Order}, {"MessageKey", got.MessageKey, want.MessageKey}, {"Body", got.Body, want.Body}} {
 		if !bytes.Equal(f.got, f.want) || (f.got == nil) != (f.want == nil) {
 			differ(f.name, f.got, f.want)
 		}

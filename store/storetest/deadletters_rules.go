@@ -36,6 +36,11 @@ func letterRules[TTx any]() []lettersRule[TTx] {
 			plain.Key.Timed = false
 			kept(c, plain)
 			kept(c, store.DeadLetter{Consumer: consumer, Key: store.DigestKey(nil)})
+			for _, state := range []store.LetterState{store.Dead, store.Waiting, store.Quarantined, store.Conflicting} {
+				d := c.letter("with a state and an ordering key")
+				d.State, d.Order = state, []byte("\x00\xffcustomer")
+				kept(c, d)
+			}
 			big := c.letter("the ends of the numbers")
 			big.Partition, big.Offset, big.Attempts = math.MaxInt32, math.MaxInt64, math.MaxInt32
 			big.Time = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)

@@ -88,3 +88,10 @@ func ended() context.Context {
 	cancel()
 	return ctx
 }
+
+// pause gives a call that may wait or not the time to do either.
+func (e *exam) pause(done func() bool) {
+	for begin := time.Now(); !done() && time.Since(begin) < grace; {
+		time.Sleep(grace / 50)
+	}
+}

@@ -8,7 +8,8 @@ func Sentences[TTx any]() map[string]string {
 	collect(sentences, slices.Concat(markRules[TTx](), scopeRules[TTx](), keyRules[TTx](), rivalRules[TTx](), unitRules[TTx](),
 		contextRules[TTx](), crowdRules[TTx](), busyRules[TTx](), txMarkerRules[TTx](), txMarkerBusyRules[TTx]()))
 	collect(sentences, slices.Concat(claimRules(), resultRules(), expiryRules(), fenceRules()))
-	collect(sentences, slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx]()))
+	collect(sentences, slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx](), failRules[TTx](), parkRules[TTx](),
+		discardRules[TTx](), reviveRules[TTx](), reviveRivalRules[TTx](), reviveBusyRules[TTx]()))
 	return sentences
 }
 

@@ -79,20 +79,21 @@ func lettersLiars() []liar {
 		})},
 		{"pages begin with the last one again", []string{"pages"}, sitLetters(func(b *bentLetters) {
 			list := b.list
-			b.list = func(ctx context.Context, consumer string, after int64, limit int) ([]store.DeadLetter, error) {
-				return list(ctx, consumer, after-1, limit)
+			b.list = func(ctx context.Context, f store.LetterFilter, after int64, limit int) ([]store.DeadLetter, error) {
+				return list(ctx, f, after-1, limit)
 			}
 		})},
 		{"pages without an end", []string{"pages"}, sitLetters(func(b *bentLetters) {
 			list := b.list
-			b.list = func(ctx context.Context, consumer string, after int64, _ int) ([]store.DeadLetter, error) {
-				return list(ctx, consumer, after, math.MaxInt)
+			b.list = func(ctx context.Context, f store.LetterFilter, after int64, _ int) ([]store.DeadLetter, error) {
+				return list(ctx, f, after, math.MaxInt)
 			}
 		})},
 		{"lists the letters of others", []string{"pages"}, sitLetters(func(b *bentLetters) {
 			list := b.list
-			b.list = func(ctx context.Context, _ string, after int64, limit int) ([]store.DeadLetter, error) {
-				return list(ctx, "", after, limit)
+			b.list = func(ctx context.Context, f store.LetterFilter, after int64, limit int) ([]store.DeadLetter, error) {
+				f.Consumer = ""
+				return list(ctx, f, after, limit)
 			}
 		})},
 		{"nothing is an empty letter", []string{"not found"}, sitLetters(func(b *bentLetters) {

@@ -51,13 +51,13 @@ func marksLiars() []liar {
 			b.bendMarks(func(m store.Mark) store.Mark { m.Scope = 1; return m })
 		})},
 		{"folds the case of names", []string{"names of scopes"}, sitMarks(func(_ *marksPlace, b *bentMarks) {
-			b.scope = func(ctx context.Context, name string) (store.Scope, error) {
-				return b.s.Scope(ctx, strings.ToLower(name))
+			b.scope = func(ctx context.Context, name string, keep time.Duration) (store.Scope, error) {
+				return b.s.Scope(ctx, strings.ToLower(name), keep)
 			}
 		})},
 		{"takes any name", []string{"names that cannot be"}, sitMarks(func(_ *marksPlace, b *bentMarks) {
-			b.scope = func(ctx context.Context, name string) (store.Scope, error) {
-				return b.s.Scope(ctx, fmt.Sprintf("%.80q", name))
+			b.scope = func(ctx context.Context, name string, keep time.Duration) (store.Scope, error) {
+				return b.s.Scope(ctx, fmt.Sprintf("%.80q", name), keep)
 			}
 		})},
 		{"numbers the scopes in each process", []string{"names of scopes"}, sitMarks(func(p *marksPlace, b *bentMarks) {
@@ -66,16 +66,16 @@ func marksLiars() []liar {
 				own := *b
 				n++
 				process := n
-				own.scope = func(ctx context.Context, name string) (store.Scope, error) {
-					return b.s.Scope(ctx, fmt.Sprint(process, name))
+				own.scope = func(ctx context.Context, name string, keep time.Duration) (store.Scope, error) {
+					return b.s.Scope(ctx, fmt.Sprint(process, name), keep)
 				}
 				return &own
 			}
 		})},
 		{"writes scopes in the open transaction", []string{"scope at any moment"}, sitMarks(func(_ *marksPlace, b *bentMarks) {
 			undone := 0
-			b.scope = func(ctx context.Context, name string) (store.Scope, error) {
-				return b.s.Scope(ctx, fmt.Sprint(undone, name))
+			b.scope = func(ctx context.Context, name string, keep time.Duration) (store.Scope, error) {
+				return b.s.Scope(ctx, fmt.Sprint(undone, name), keep)
 			}
 			b.bendUnits(func(u *bentUnit, _ []store.Mark, _ []store.Status) {
 				rollback := u.rollback

@@ -112,10 +112,11 @@ func sitLetters(bend func(b *bentLetters)) func(*testing.T) {
 	return func(t *testing.T) {
 		storetest.TestDeadLetters(t, storetest.DeadLettersHarness[tx]{
 			Around: synctest.Test,
-			New: func(t *testing.T) storetest.DeadLettersPlace[tx] {
-				b := honestLetters(memstore.New())
+			New: func(t *testing.T, lockWait time.Duration) storetest.DeadLettersPlace[tx] {
+				p, marks := honestMarks(memstore.New(memstore.WithLockWait(lockWait)))
+				b := honestLetters(marks)
 				bend(b)
-				return storetest.DeadLettersPlace[tx]{Marks: b.marks, Burier: b, Letters: b}
+				return storetest.DeadLettersPlace[tx]{Marks: b.marks, Burier: b, Letters: b, Reviver: b, Effect: p.Effect, Effects: p.Effects}
 			},
 		})
 	}

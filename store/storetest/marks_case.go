@@ -38,7 +38,7 @@ func (s *marksStore[TTx]) scopeOf(name string) store.Scope {
 		error
 	}
 	a := within(s.exam, "Scope", func(ctx context.Context) answer {
-		id, err := s.Marks.Scope(ctx, name)
+		id, err := s.Marks.Scope(ctx, name, store.Forever)
 		return answer{id, err}
 	})
 	s.check(fmt.Sprintf("Scope(%q)", name), a.error)

@@ -44,7 +44,7 @@ func scopeRules[TTx any]() []marksRule[TTx] {
 			s := c.open(e)
 			for _, name := range []string{"", "billing ", "\tbilling", "billing\x00", "\xff", strings.Repeat("b", 201)} {
 				err := within(e, "Scope", func(ctx context.Context) error {
-					_, err := s.Marks.Scope(ctx, name)
+					_, err := s.Marks.Scope(ctx, name, store.Forever)
 					return err
 				})
 				if err == nil {

@@ -1,0 +1,2 @@
+drop table {schema}.tenures;
+drop table {schema}.attempts;
