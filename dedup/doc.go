@@ -47,10 +47,46 @@
 //
 // Each line is a test that kills a process there; see the integration folder.
 //
+// # What a message can be besides new or done
+//
+//	outcome      what it is                                       what a consumer does
+//	Parked       its ordering key waits for a person, and so does acknowledges; it lies behind the dead letter
+//	             it, with its mark ([WithParking])
+//	Mismatched   its key is that of another message, with other   buries it; both can be looked at
+//	             content ([WithFingerprint])
+//	Late         it is older than the marks that were removed,    buries it: quarantined, to be run or
+//	             so it may have been done or not                  discarded by a person
+//
+// # How long marks are kept
+//
+// A guard is told how long. Removal (pgstore's purger) follows the time of the messages and not the
+// clock: of each partition the newest message that was settled, of those the oldest, less the
+// time to keep. So a consumer that was down for a month, or one partition of it, finds the
+// marks of what it has not read. A duplicate that comes later than that after its first message
+// is Late. Ids that carry a time (UUID version 7, ULID) are judged by it: whoever replays an archive of
+// events older than the time to keep gets them quarantined.
+//
+// # Positions instead of marks
+//
+// A log that is read in order by one owner at a time needs no mark per message: one row per
+// partition with the position of the last one applied, updated in the handler's transaction, says
+// the same ([Fencer]; pgstore's Fenced view). It costs next to nothing in batches and never
+// needs removal. It also is where to go on: after a restore of the database the consumer begins
+// behind the position, whatever the broker thinks was done. A producer's retry has a position of
+// its own, so where producers repeat themselves both are kept (pgstore's FencedMarks view).
+//
+// # Dead letters
+//
+// A message that is given up is committed with its mark and everything that is known of it. It can be
+// looked at, run again (alone, with all of its ordering key, or as a range: [TxGuard].Replay,
+// ReplayKey, ReplayAll) and discarded. It runs again in the transaction that removes the letter. Its
+// mark stays either way, so a redelivery in the meantime is a duplicate.
+//
 // # Which guard
 //
 //   - [NewTx]: the handler writes in the database that holds the marks. One statement at a time
-//     (on a pgstore.Store), or queued, for fewer round trips (on its Queued view).
+//     (on a pgstore.Store, or a sqlstore.Store for database/sql), or queued, for fewer round trips
+//     (on pgstore's Queued view).
 //   - [NewTxBatch]: the handler can write many messages with few statements. The fastest.
 //   - [New]: the effect is elsewhere and can be repeated or refused by a fencing token.
 package dedup

@@ -22,6 +22,9 @@ type config struct {
 	lockWait    time.Duration
 	acquireWait time.Duration
 	isolation   pgx.TxIsoLevel
+
+	statementLimit, idleLimit       time.Duration
+	statementLimited, idleIsLimited bool
 }
 
 type storeOption func(*config)
@@ -55,6 +58,21 @@ func WithAcquireWait(limit time.Duration) Option {
 	return storeOption(func(c *config) { c.acquireWait = limit })
 }
 
+// WithStatementLimit bounds each statement of a transaction after the marks, those of the handler
+// above all: it is the transaction's statement_timeout. A handler that fails of it has failed. The
+// default leaves it to the server's setting.
+func WithStatementLimit(limit time.Duration) Option {
+	return storeOption(func(c *config) { c.statementLimit, c.statementLimited = limit, true })
+}
+
+// WithIdleLimit bounds how long a transaction may wait for its handler's next statement: it is the
+// transaction's idle_in_transaction_session_timeout, past which the server ends the session and
+// rolls back, so that a handler that hangs holds neither locks nor vacuum for ever. Its message
+// fails. The default leaves it to the server's setting.
+func WithIdleLimit(limit time.Duration) Option {
+	return storeOption(func(c *config) { c.idleLimit, c.idleIsLimited = limit, true })
+}
+
 // WithIsolation sets the isolation level of the transactions. The default leaves it to
 // the server, which means READ COMMITTED unless somebody has changed it. Above that level
 // a rival's commit shows as a serialisation failure and the guard runs the whole
@@ -76,6 +94,10 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("WithLockWait(%s): the least is 1ms; a wait without limit is not offered", c.lockWait)
 	case c.lockWait.Milliseconds() > math.MaxInt32:
 		return c, fmt.Errorf("WithLockWait(%s): PostgreSQL takes 24 days at most", c.lockWait)
+	case c.statementLimited && (c.statementLimit < time.Millisecond || c.statementLimit.Milliseconds() > math.MaxInt32):
+		return c, fmt.Errorf("WithStatementLimit(%s): it must lie between 1ms and 24 days; leave the option out for none", c.statementLimit)
+	case c.idleIsLimited && (c.idleLimit < time.Millisecond || c.idleLimit.Milliseconds() > math.MaxInt32):
+		return c, fmt.Errorf("WithIdleLimit(%s): it must lie between 1ms and 24 days; leave the option out for none", c.idleLimit)
 	case c.acquireWait <= 0:
 		return c, fmt.Errorf("WithAcquireWait(%s): the limit must be above zero", c.acquireWait)
 	}

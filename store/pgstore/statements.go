@@ -3,6 +3,7 @@ package pgstore
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -35,11 +36,11 @@ type statements struct {
 // look and pays only where far more than half of the messages are duplicates.
 const (
 	markTimed = `insert into {schema}.marks_timed (scope, key)
-values (case when set_config('lock_timeout', $3, true) <> '' and $4::bigint >= ({purged}) then $1::int end, $2::uuid)
+values (case when {limits} and $4::bigint >= ({purged}) then $1::int end, $2::uuid)
 on conflict do nothing`
 
 	markPlain = `insert into {schema}.marks_plain (scope, key, at)
-values (case when set_config('lock_timeout', $3, true) <> '' and $4::bigint >= ({purged}) then $1::int end, $2::uuid, coalesce($5::timestamptz, now()))
+values (case when {limits} and $4::bigint >= ({purged}) then $1::int end, $2::uuid, coalesce($5::timestamptz, now()))
 on conflict do nothing`
 
 	purged = `select purged_ms from {schema}.scopes where id = $1`
@@ -50,7 +51,7 @@ on conflict do nothing`
 	parked = `select order_id from {schema}.parked_keys where scope = $1 and order_id = any($2::uuid[]) order by order_id for share`
 
 	moveFence = `insert into {schema}.fences as f (scope, log, partition, position, previous, record, epoch)
-values (case when set_config('lock_timeout', $7, true) <> '' then $1::int end, $2, $3, $4, -1, $5, $6)
+values (case when set_config('lock_timeout', $7, true) <> ''{more} then $1::int end, $2, $3, $4, -1, $5, $6)
 on conflict (scope, log, partition) do update set position = excluded.position, previous = f.position, record = excluded.record
 where f.position < excluded.position and f.epoch = excluded.epoch
 returning previous`
@@ -84,14 +85,14 @@ func markManySQL(k manyKind) string {
 	}
 	return "insert into {schema}." + table + " (" + columns + ")\n" +
 		"select " + scope + ", " + values + "\n" +
-		"from set_config('lock_timeout', $3, true), unnest(" + from + ") as m (" + names + ")\n" +
+		"from set_config('lock_timeout', $3, true){moreFrom}, unnest(" + from + ") as m (" + names + ")\n" +
 		where + "on conflict do nothing returning key"
 }
 
 func newStatements(c config) statements {
-	in := func(sql string) string {
-		return strings.ReplaceAll(strings.ReplaceAll(sql, "{purged}", purged), "{schema}", quote(c.schema))
-	}
+	more, moreFrom := moreLimits(c)
+	in := strings.NewReplacer("{purged}", strings.ReplaceAll(purged, "{schema}", quote(c.schema)), "{schema}", quote(c.schema),
+		"{limits}", "set_config('lock_timeout', $3, true) <> ''"+more, "{more}", more, "{moreFrom}", moreFrom).Replace
 	many := make(map[manyKind]string, 8)
 	for i := range 8 {
 		k := manyKind{timed: i&1 != 0, print: i&2 != 0, careful: i&4 != 0}
@@ -108,6 +109,21 @@ func newStatements(c config) statements {
 		moveFence:   in(moveFence),
 		lockTimeout: strconv.FormatInt(c.lockWait.Milliseconds(), 10),
 	}
+}
+
+// moreLimits are those that are set only if they were asked for.
+func moreLimits(c config) (condition, from string) {
+	for _, limit := range []struct {
+		name  string
+		limit time.Duration
+	}{{"statement_timeout", c.statementLimit}, {"idle_in_transaction_session_timeout", c.idleLimit}} {
+		if limit.limit > 0 {
+			set := "set_config('" + limit.name + "', '" + strconv.FormatInt(limit.limit.Milliseconds(), 10) + "', true)"
+			condition += " and " + set + " <> ''"
+			from += ", " + set + " as " + limit.name
+		}
+	}
+	return condition, from
 }
 
 func beginSQL(level pgx.TxIsoLevel) string {
