@@ -103,6 +103,34 @@ func TestFence(t *testing.T) {
 	wantRows(t, pool, "m0:1 m2:1")
 }
 
+// Order per key holds where positions are kept, too: what waits has passed.
+func TestFenceAndParking(t *testing.T) {
+	t.Parallel()
+	for name, view := range map[string]func(*pgstore.Store) pgstore.Fenced{"positions": (*pgstore.Store).Fenced, "positions and keys": (*pgstore.Store).FencedMarks} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := database(t)
+			s := graveyard(t, pool)
+			g, err := dedup.NewTx(view(s), "consumer", dedup.FromHeader("id"), dedup.Forever, insert, dedup.WithParking(dedup.OrderByKey))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := placedAll(0, 0, 4)
+			for i, order := range []string{"k", "j", "k", "j", "k"} {
+				all[i].Key = []byte(order)
+			}
+			wantResult(t, g.Bury(t.Context(), all[0], errors.New("no")), dedup.Buried, 0)
+			wantOutcomes(t, g.ProcessBatch(t.Context(), all[:4]), "duplicate applied parked applied")
+			wantOutcomes(t, g.ProcessEach(t.Context(), all), "duplicate duplicate duplicate duplicate parked")
+			if n, err := g.ReplayKey(t.Context(), []byte("k")); n != 3 || err != nil {
+				t.Error(n, err)
+			}
+			wantOutcomes(t, g.ProcessEach(t.Context(), all), "duplicate duplicate duplicate duplicate duplicate")
+			wantRows(t, pool, "m0:1 m1:1 m2:1 m3:1 m4:1")
+		})
+	}
+}
+
 // Two owners after a rebalance work on the same messages. The row of the position makes one wait
 // for the other, and what one has done the other finds done.
 func TestFenceBetweenRivals(t *testing.T) {

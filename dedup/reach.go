@@ -51,10 +51,9 @@ func (r *reach) add(ms []Message, results []Result) []store.Reach {
 	defer r.mu.Unlock()
 	for i := range results {
 		p := &ms[i].Position
-		if !results[i].Outcome.Settled() || p.Time.IsZero() {
-			continue
+		if results[i].Outcome.Settled() {
+			r.raise(reachKey{p.Log, p.Partition}, p.Time)
 		}
-		r.raise(reachKey{p.Log, p.Partition}, p.Time)
 	}
 	if len(r.newest) == 0 || time.Since(r.told) < reachEvery {
 		return nil

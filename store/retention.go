@@ -9,7 +9,8 @@ import (
 type Reach struct {
 	Log       string
 	Partition int
-	// Newest is the time of the newest message that is settled.
+	// Newest is the time of the newest message that is settled. Zero is for messages that have
+	// no time of their own: the store's clock at this moment.
 	Newest time.Time
 }
 

@@ -55,6 +55,7 @@ type marking struct {
 	groups  []markGroup
 	fences  []fenceGroup
 	ordered []store.Scope // the scopes whose parked keys are looked at
+	parked  []parkedKey
 	// one holds the status of a single mark, so that the common case allocates no slice.
 	one [1]store.Status
 }
@@ -139,6 +140,7 @@ func (m *marking) settle(ctx context.Context, q querier) error {
 			return err
 		}
 	}
+	m.block()
 	return nil
 }
 

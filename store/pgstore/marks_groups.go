@@ -177,14 +177,14 @@ func (m *marking) look(ctx context.Context, q querier, g *markGroup) error {
 			}
 		}
 		for _, t := range g.twins {
-			if m.status[t.of] != store.New && m.status[t.of] != store.Blocked {
+			if m.status[t.of] != store.New {
 				m.status[t.mark] = m.judge(t.mark, found)
 			}
 		}
 	}
 	for _, t := range g.twins {
 		first, second := &m.marks[t.of], &m.marks[t.mark]
-		if (m.status[t.of] == store.New || m.status[t.of] == store.Blocked) && differ(first.Fingerprint, second.Fingerprint) {
+		if m.status[t.of] == store.New && differ(first.Fingerprint, second.Fingerprint) {
 			m.status[t.mark] = store.Mismatched
 		}
 	}

@@ -28,6 +28,11 @@ func (m *marking) queueParked(b *pgx.Batch) {
 	}
 }
 
+type parkedKey struct {
+	scope store.Scope
+	order store.ID
+}
+
 // readParked takes the answers.
 func (m *marking) readParked(results pgx.BatchResults) error {
 	for _, scope := range m.ordered {
@@ -41,15 +46,22 @@ func (m *marking) readParked(results pgx.BatchResults) error {
 				rows.Close()
 				return err
 			}
-			for i := range m.marks {
-				if m.status[i] == store.New && m.marks[i].Scope == scope && m.marks[i].Order == order {
-					m.status[i] = store.Blocked
-				}
-			}
+			m.parked = append(m.parked, parkedKey{scope, order})
 		}
 		if err := rows.Err(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// block turns what is new and belongs to a parked key.
+func (m *marking) block() {
+	for _, k := range m.parked {
+		for i := range m.marks {
+			if m.status[i] == store.New && m.marks[i].Scope == k.scope && m.marks[i].Order == k.order {
+				m.status[i] = store.Blocked
+			}
+		}
+	}
 }
