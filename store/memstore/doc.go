@@ -6,7 +6,7 @@
 // # Guarantee
 //
 // Effectively once for what a handler writes through the [Tx] it is given, for as long as
-// the process lives. The marks, rows, dead letters and outbox events of one transaction
+// the process lives. The marks, positions, rows, dead letters and outbox events of one transaction
 // become visible together or not at all. A process that ends, however it ends, forgets
 // all of it together: nothing is ever half there, and nothing survives.
 //
@@ -25,8 +25,10 @@
 // Relays hold the slots of the outbox by leases of the same kind; one that runs out is taken
 // by another relay when that one next looks.
 //
-// Marks, rows, dead letters and events never expire. Marks and rows stay as long as the
-// Store, letters until they are discarded, events until they are sent or discarded.
+// Marks are kept for as long as their consumer asked for, in the time of its messages, and go when
+// [Store.Purge] is called; a message that is older than what went is late. Rows and positions stay as
+// long as the Store, letters until they are run again or discarded, events until they are sent or
+// discarded.
 //
 // # Clock
 //
@@ -41,6 +43,7 @@
 //
 // It is not durable and not shared. It has no savepoints, no isolation above read
 // committed and no query: the rows of [Tx] are named numbers, enough to show that an
-// effect took place once. It bounds the number of leases and not their bytes, and neither
-// of marks, letters and events, so it is not for a service that runs for months.
+// effect took place once. It removes old marks when it is told to ([Store.Purge]) and not by
+// itself. It bounds the number of leases and not their bytes, and neither of marks, letters and
+// events, so it is not for a service that runs for months.
 package memstore

@@ -63,3 +63,50 @@ func TestExamDeadLetters(t *testing.T) {
 		},
 	})
 }
+
+func TestExamFences(t *testing.T) {
+	storetest.TestFences(t, storetest.FencesHarness[*memstore.Tx]{
+		Around: synctest.Test,
+		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*memstore.Tx] {
+			s := memstore.New(memstore.WithLockWait(lockWait))
+			return placeOf(s, s.Fenced())
+		},
+	})
+}
+
+func TestExamFencesWithKeys(t *testing.T) {
+	storetest.TestFences(t, storetest.FencesHarness[*memstore.Tx]{
+		Around: synctest.Test,
+		Keys:   true,
+		New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*memstore.Tx] {
+			s := memstore.New(memstore.WithLockWait(lockWait))
+			return placeOf(s, s.FencedMarks())
+		},
+	})
+}
+
+func TestExamAttempts(t *testing.T) {
+	storetest.TestAttempts(t, storetest.AttemptsHarness{
+		Around: synctest.Test,
+		New: func(t *testing.T) storetest.AttemptsPlace {
+			s := memstore.New()
+			return storetest.AttemptsPlace{Open: func() storetest.AttemptsStore { return s }}
+		},
+	})
+}
+
+func TestExamRetention(t *testing.T) {
+	storetest.TestRetention(t, storetest.RetentionHarness[*memstore.Tx]{
+		Around: synctest.Test,
+		New: func(t *testing.T) storetest.RetentionPlace[*memstore.Tx] {
+			s := memstore.New()
+			return storetest.RetentionPlace[*memstore.Tx]{
+				MarksPlace: placeOf(s, s),
+				Purge: func(ctx context.Context) error {
+					_, err := s.Purge(ctx)
+					return err
+				},
+			}
+		},
+	})
+}

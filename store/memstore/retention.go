@@ -23,39 +23,54 @@ func (s *Store) Reached(ctx context.Context, scope store.Scope, partitions []sto
 	now := time.Now()
 	for _, r := range partitions {
 		p := partition{r.Log, r.Partition}
-		if r.Newest.After(c.reached[p]) && !r.Newest.After(now) {
-			c.reached[p] = r.Newest
+		newest := r.Newest
+		if newest.IsZero() {
+			newest = now
+		}
+		if newest.After(c.reached[p]) && !newest.After(now) {
+			c.reached[p] = newest
 		}
 	}
 	return nil
 }
 
-// Purge removes the marks, and what was counted of messages, that are older than their consumers
-// want them kept, and returns how many marks it removed. The age of a mark is that of its message,
-// measured from the newest message settled in the partition that is furthest behind (see
-// [Store.Reached]). Nothing calls it: a program that wants marks to go calls it now and then.
-func (s *Store) Purge(ctx context.Context) (int, error) {
+// Purged is what one call of [Store.Purge] removed.
+type Purged struct {
+	Marks int
+	// Attempts is of how many messages the counts were removed.
+	Attempts int
+}
+
+// leastTally: a message may be tried again for longer than its consumer keeps marks.
+const leastTally = 30 * 24 * time.Hour
+
+// Purge removes the marks that are older than their consumers want them kept. The age of a mark is
+// that of its message, measured from the newest message settled in the partition that is
+// furthest behind (see [Store.Reached]). What was counted of a message goes when nothing has been
+// added to it for that time, a month at least. Nobody calls it but a program that wants marks to go.
+func (s *Store) Purge(ctx context.Context) (Purged, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, failf(store.FaultCanceled, "purge: %w", err)
+		return Purged{}, failf(store.FaultCanceled, "purge: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.scopes {
 		c.advance()
 	}
-	removed := 0
+	var done Purged
 	for k, f := range s.committed {
 		if f.at.Before(s.purgedBefore(k.scope)) {
 			delete(s.committed, k)
-			removed++
+			done.Marks++
 		}
 	}
 	for k, t := range s.tallies {
-		if t.at.Before(s.purgedBefore(k.scope)) {
+		if c, ok := s.scopes[k.scope]; ok && time.Since(t.at) > max(c.keep, leastTally) {
 			delete(s.tallies, k)
+			done.Attempts++
 		}
 	}
-	return removed, nil
+	return done, nil
 }
 
 // advance moves the time before which marks are removed. It never goes back: what is removed

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 var (
@@ -50,10 +51,10 @@ func (s *Store) revive(ctx context.Context, id int64) (*unit, store.DeadLetter, 
 // takeDead removes a letter in the transaction. The letter is locked first and its ordering key
 // afterwards, here and in [Store.DiscardDead].
 func (s *Store) takeDead(ctx context.Context, tx pgx.Tx, id int64) (store.DeadLetter, error) {
-	if _, err := tx.Exec(ctx, "select set_config('lock_timeout', $1, true)", s.sql.lockTimeout); err != nil {
+	if _, err := tx.Exec(ctx, pgsql.LimitWaits, s.sql.lockTimeout); err != nil {
 		return store.DeadLetter{}, err
 	}
-	rows, err := tx.Query(ctx, s.selectDead()+" where d.id = $1 for update of d", id)
+	rows, err := tx.Query(ctx, pgsql.In(s.schema, pgsql.LockDead), id)
 	if err != nil {
 		return store.DeadLetter{}, err
 	}
@@ -64,13 +65,12 @@ func (s *Store) takeDead(ctx context.Context, tx pgx.Tx, id int64) (store.DeadLe
 	if err != nil {
 		return letter, err
 	}
-	if letter.State > store.Waiting || len(letter.Order) == 0 {
-		_, err = tx.Exec(ctx, "delete from "+s.schema+".dead_letters where id = $1", id)
+	var scope int32
+	if err := tx.QueryRow(ctx, pgsql.In(s.schema, pgsql.RemoveDead), id).Scan(&scope); err != nil {
 		return letter, err
 	}
-	var scope int32
-	if err := tx.QueryRow(ctx, "delete from "+s.schema+".dead_letters where id = $1 returning scope", id).Scan(&scope); err != nil {
-		return letter, err
+	if letter.State > store.Waiting || len(letter.Order) == 0 {
+		return letter, nil
 	}
 	order := orderID(letter.Order)
 	if err := s.release(ctx, tx, []int32{scope}, []pgtype.UUID{order}); err != nil {
@@ -78,7 +78,7 @@ func (s *Store) takeDead(ctx context.Context, tx pgx.Tx, id int64) (store.DeadLe
 	}
 	// Whoever was ahead may have gone while the lock was waited for, so this looks last.
 	var ahead bool
-	err = tx.QueryRow(ctx, "select exists (select from "+s.schema+".dead_letters where scope = $1 and order_id = $2 and state < 2 and id < $3)", scope, order, id).Scan(&ahead)
+	err = tx.QueryRow(ctx, pgsql.In(s.schema, pgsql.IsBehind), scope, order, id).Scan(&ahead)
 	if err == nil && ahead {
 		err = store.ErrBehind
 	}
@@ -88,20 +88,16 @@ func (s *Store) takeDead(ctx context.Context, tx pgx.Tx, id int64) (store.DeadLe
 // release ends the parking of those ordering keys of which no letter is left. It locks them all
 // first: a message that goes behind one at this moment has to be seen.
 func (s *Store) release(ctx context.Context, tx pgx.Tx, scopes []int32, orders []pgtype.UUID) error {
-	_, err := tx.Exec(ctx, `select from `+s.schema+`.parked_keys
-		where (scope, order_id) in (select * from unnest($1::int[], $2::uuid[])) order by scope, order_id for update`, scopes, orders)
-	if err != nil {
+	if _, err := tx.Exec(ctx, pgsql.In(s.schema, pgsql.HoldKeys), scopes, orders); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `delete from `+s.schema+`.parked_keys p
-		where (scope, order_id) in (select * from unnest($1::int[], $2::uuid[])) and not exists (
-			select from `+s.schema+`.dead_letters d where d.scope = p.scope and d.order_id = p.order_id and d.state < 2)`, scopes, orders)
+	_, err := tx.Exec(ctx, pgsql.In(s.schema, pgsql.ReleaseKeys), scopes, orders)
 	return err
 }
 
 // FailDead implements [store.DeadLetters].
 func (s *Store) FailDead(ctx context.Context, id int64, reason string) error {
-	tag, err := s.exec(ctx, "update "+s.schema+".dead_letters set attempts = attempts + 1, reason = $2 where id = $1", id, cleanText(reason))
+	tag, err := s.exec(ctx, pgsql.In(s.schema, pgsql.FailDead), id, pgsql.CleanText(reason))
 	if err == nil && tag.RowsAffected() == 0 {
 		err = store.ErrNotFound
 	}
@@ -115,7 +111,7 @@ func (s *Store) FailDead(ctx context.Context, id int64, reason string) error {
 func (s *Store) DiscardDead(ctx context.Context, ids ...int64) (int, error) {
 	n := 0
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "delete from "+s.schema+".dead_letters where id = any($1) returning scope, case when state < 2 then order_id end", ids)
+		rows, err := tx.Query(ctx, pgsql.In(s.schema, pgsql.DiscardDead), ids)
 		if err != nil {
 			return err
 		}

@@ -10,15 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
-
-const deadColumns = `d.id, s.name, d.key, d.timed, d.key_text, d.state, d.ordering, d.broker, d.topic, d.log, d.partition, d.position, d.at,
-	d.message_key, d.header_keys, d.header_values, d.body, d.reason, d.attempts, d.buried_at`
-
-// selectDead reads letters with the names of their consumers.
-func (s *Store) selectDead() string {
-	return "select " + deadColumns + " from " + s.schema + ".dead_letters d join " + s.schema + ".scopes s on s.id = d.scope"
-}
 
 // ListDead implements [store.DeadLetters].
 func (s *Store) ListDead(ctx context.Context, f store.LetterFilter, after int64, limit int) ([]store.DeadLetter, error) {
@@ -26,12 +19,7 @@ func (s *Store) ListDead(ctx context.Context, f store.LetterFilter, after int64,
 	for _, state := range f.States {
 		states = append(states, int16(state))
 	}
-	rows, err := s.pool.Query(ctx, s.selectDead()+`
-		where d.id > $1 and ($2 = '' or s.name = $2) and ($3::uuid is null or d.order_id = $3)
-			and ($4::smallint[] is null or d.state = any($4))
-			and ($5 = 0 or d.id >= $5) and ($6 = 0 or d.id <= $6)
-			and ($7::timestamptz is null or d.buried_at >= $7) and ($8::timestamptz is null or d.buried_at < $8)
-		order by d.id limit $9`,
+	rows, err := s.pool.Query(ctx, pgsql.In(s.schema, pgsql.ListDead),
 		after, f.Consumer, orderID(f.Order), states, f.First, f.Last, timestamptz(f.Since), timestamptz(f.Until), limit)
 	if err == nil {
 		var letters []store.DeadLetter
@@ -44,7 +32,7 @@ func (s *Store) ListDead(ctx context.Context, f store.LetterFilter, after int64,
 
 // GetDead implements [store.DeadLetters].
 func (s *Store) GetDead(ctx context.Context, id int64) (store.DeadLetter, error) {
-	rows, err := s.pool.Query(ctx, s.selectDead()+" where d.id = $1", id)
+	rows, err := s.pool.Query(ctx, pgsql.In(s.schema, pgsql.GetDead), id)
 	if err == nil {
 		var letter store.DeadLetter
 		if letter, err = pgx.CollectExactlyOneRow(rows, scanDead); err == nil {
@@ -59,17 +47,7 @@ func (s *Store) GetDead(ctx context.Context, id int64) (store.DeadLetter, error)
 
 // ParkedKeys implements [store.DeadLetters].
 func (s *Store) ParkedKeys(ctx context.Context, consumer string, limit int) ([]store.ParkedKey, error) {
-	rows, err := s.pool.Query(ctx, `select s.name, h.ordering, h.id, h.reason, p.since, w.n
-		from `+s.schema+`.parked_keys p
-		join `+s.schema+`.scopes s on s.id = p.scope
-		cross join lateral (
-			select d.id, d.ordering, d.reason from `+s.schema+`.dead_letters d
-			where d.scope = p.scope and d.order_id = p.order_id and d.state < 2 order by d.id limit 1) h
-		cross join lateral (
-			select count(*) - 1 as n from `+s.schema+`.dead_letters d
-			where d.scope = p.scope and d.order_id = p.order_id and d.state < 2) w
-		where $1 = '' or s.name = $1
-		order by p.since, h.id limit $2`, consumer, limit)
+	rows, err := s.pool.Query(ctx, pgsql.In(s.schema, pgsql.ParkedKeys), consumer, limit)
 	if err == nil {
 		var keys []store.ParkedKey
 		keys, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k store.ParkedKey, err error) {

@@ -1,14 +1,17 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // Fenced is the store for consumers that read a log in order: it keeps the position of the last
@@ -67,6 +70,10 @@ func (m *marking) queueFences(b *pgx.Batch) {
 			g.last = p
 		}
 	}
+	// In the same order in every process, so that two batches wait for each other rather than for ever.
+	slices.SortFunc(m.fences, func(a, b fenceGroup) int {
+		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.last.Log, b.last.Log), cmp.Compare(a.last.Partition, b.last.Partition))
+	})
 	for i := range m.fences {
 		p := m.fences[i].last
 		b.Queue(m.s.sql.moveFence, int32(m.fences[i].scope), []byte(p.Log), int32(p.Partition), p.Offset,
@@ -131,7 +138,7 @@ func (m *marking) isSecondAt(g *fenceGroup, i int) bool {
 
 func (s *Store) readFence(ctx context.Context, q querier, scope store.Scope, log string, partition int) (store.Applied, error) {
 	at := store.Applied{Offset: -1}
-	rows, err := q.Query(ctx, "select position, record, epoch from "+s.schema+".fences where scope = $1 and log = $2 and partition = $3", int32(scope), []byte(log), int32(partition))
+	rows, err := q.Query(ctx, pgsql.In(s.schema, pgsql.ReadFence), int32(scope), []byte(log), int32(partition))
 	if err != nil {
 		return at, err
 	}
@@ -163,11 +170,7 @@ func (f Fenced) RestartFence(ctx context.Context, scope store.Scope, log string,
 			return fmt.Errorf("offset %d: -1 is the least, and means that nothing is applied", offset)
 		}
 		var epoch int64
-		err := f.scanRow(ctx, []any{&epoch}, `insert into `+f.schema+`.fences as f (scope, log, partition, position, previous, record, epoch)
-			values ($1, $2, $3, $4, $4, null, $5)
-			on conflict (scope, log, partition) do update set position = $4, previous = f.position, record = null, epoch = $5
-			where f.epoch = $6 and f.position = $7
-			returning epoch`,
+		err := f.scanRow(ctx, []any{&epoch}, pgsql.In(f.schema, pgsql.RestartFence),
 			int32(scope), []byte(log), int32(partition), offset, next.Epoch, expected.Epoch, expected.Offset)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("it is not at %d in epoch %d any more: %w", expected.Offset, expected.Epoch, store.ErrLost)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // MarkTx implements [store.TxMarker]: it marks in a transaction that the caller owns. The
@@ -88,10 +88,10 @@ func (m *marking) isOne() bool {
 func (s *Store) queueOne(b *pgx.Batch, mark *store.Mark) {
 	key := pgtype.UUID{Bytes: mark.Key.ID, Valid: true}
 	if mark.Key.Timed {
-		b.Queue(s.sql.markTimed, int32(mark.Scope), key, s.sql.lockTimeout, ownMillis(mark))
+		b.Queue(s.sql.markTimed, int32(mark.Scope), key, s.sql.lockTimeout, pgsql.OwnMillis(mark))
 		return
 	}
-	b.Queue(s.sql.markPlain, int32(mark.Scope), key, s.sql.lockTimeout, ownMillis(mark), timestamptz(mark.Time))
+	b.Queue(s.sql.markPlain, int32(mark.Scope), key, s.sql.lockTimeout, pgsql.OwnMillis(mark), timestamptz(mark.Time))
 }
 
 // read takes the results of what was queued, which are the next ones.
@@ -151,32 +151,7 @@ func (s *Store) isLate(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "23502" && pg.ColumnName == "scope" && pg.SchemaName == s.config.schema
 }
 
-// ownMillis is the time by which a mark is removed; one without goes by the server's clock.
-func ownMillis(m *store.Mark) int64 {
-	at := m.OwnTime()
-	if at.IsZero() {
-		return math.MaxInt64
-	}
-	return at.UnixMilli()
-}
-
-// The server's range, nearly.
-var (
-	earliest = time.Date(-4000, 1, 1, 0, 0, 0, 0, time.UTC)
-	latest   = time.Date(294000, 1, 1, 0, 0, 0, 0, time.UTC)
-)
-
-// timestamptz is a message's time, or NULL where it has none. A producer may have written
-// nanoseconds where milliseconds belong: such a time is cut, because refused it would
-// make a message that can be neither handled nor buried. No key depends on it.
+// timestamptz is a message's time as far as the server can keep it, or NULL where it has none.
 func timestamptz(at time.Time) pgtype.Timestamptz {
-	switch {
-	case at.IsZero():
-		return pgtype.Timestamptz{}
-	case at.Before(earliest):
-		at = earliest
-	case at.After(latest):
-		at = latest
-	}
-	return pgtype.Timestamptz{Time: at, Valid: true}
+	return pgtype.Timestamptz{Time: pgsql.Clamp(at), Valid: !at.IsZero()}
 }

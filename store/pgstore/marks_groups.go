@@ -1,7 +1,7 @@
 package pgstore
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // markGroup are the marks that one statement sets: one scope, one table. Its order is the
@@ -30,7 +31,8 @@ func (m *marking) queueGroups(b *pgx.Batch) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return compareMarks(&m.marks[i], &m.marks[j], i, j) })
+	// Of equal marks the first one given is the one that is set.
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(pgsql.CompareMarks(&m.marks[i], &m.marks[j]), i-j) })
 	for start := 0; start < len(order); {
 		first := &m.marks[order[start]]
 		end := start + 1
@@ -40,23 +42,6 @@ func (m *marking) queueGroups(b *pgx.Batch) {
 		m.queueGroup(b, order[start:end])
 		start = end
 	}
-}
-
-func compareMarks(a, b *store.Mark, i, j int) int {
-	switch {
-	case a.Key.Timed != b.Key.Timed:
-		if a.Key.Timed {
-			return -1
-		}
-		return 1
-	case a.Scope != b.Scope:
-		return int(a.Scope) - int(b.Scope)
-	}
-	if c := bytes.Compare(a.Key.ID[:], b.Key.ID[:]); c != 0 {
-		return c
-	}
-	// Of equal marks the first one given is the one that is set.
-	return i - j
 }
 
 func (m *marking) queueGroup(b *pgx.Batch, order []int) {
@@ -72,17 +57,17 @@ func (m *marking) queueGroup(b *pgx.Batch, order []int) {
 		g.index = append(g.index, i)
 	}
 	first := &m.marks[order[0]]
-	kind := manyKind{timed: first.Key.Timed, print: g.print, careful: m.careful}
+	kind := pgsql.Kind{Timed: first.Key.Timed, Print: g.print, Careful: m.careful}
 	args := []any{int32(first.Scope), pgtype.FlatArray[pgtype.UUID](g.keys), m.s.sql.lockTimeout}
 	if m.careful {
 		args = append(args, m.allMillis(g.index))
 	} else {
 		args = append(args, m.leastMillis(g.index))
 	}
-	if !kind.timed {
+	if !kind.Timed {
 		args = append(args, m.times(g.index))
 	}
-	if kind.print {
+	if kind.Print {
 		args = append(args, m.prints(g.index))
 	}
 	b.Queue(m.s.sql.markMany[kind], args...)
@@ -92,7 +77,7 @@ func (m *marking) queueGroup(b *pgx.Batch, order []int) {
 func (m *marking) leastMillis(index []int) int64 {
 	least := int64(math.MaxInt64)
 	for _, i := range index {
-		least = min(least, ownMillis(&m.marks[i]))
+		least = min(least, pgsql.OwnMillis(&m.marks[i]))
 	}
 	return least
 }
@@ -100,7 +85,7 @@ func (m *marking) leastMillis(index []int) int64 {
 func (m *marking) allMillis(index []int) pgtype.FlatArray[int64] {
 	all := make(pgtype.FlatArray[int64], len(index))
 	for n, i := range index {
-		all[n] = ownMillis(&m.marks[i])
+		all[n] = pgsql.OwnMillis(&m.marks[i])
 	}
 	return all
 }
@@ -184,7 +169,7 @@ func (m *marking) look(ctx context.Context, q querier, g *markGroup) error {
 	}
 	for _, t := range g.twins {
 		first, second := &m.marks[t.of], &m.marks[t.mark]
-		if m.status[t.of] == store.New && differ(first.Fingerprint, second.Fingerprint) {
+		if m.status[t.of] == store.New && pgsql.Differ(first.Fingerprint, second.Fingerprint) {
 			m.status[t.mark] = store.Mismatched
 		}
 	}
@@ -219,7 +204,7 @@ func (m *marking) lookUp(ctx context.Context, q querier, g *markGroup, keys []pg
 func (m *marking) judge(i int, found map[store.ID]store.ID) store.Status {
 	print, there := found[m.marks[i].Key.ID]
 	switch {
-	case there && differ(print, m.marks[i].Fingerprint):
+	case there && pgsql.Differ(print, m.marks[i].Fingerprint):
 		return store.Mismatched
 	case !there && m.careful:
 		return store.Late
@@ -227,9 +212,6 @@ func (m *marking) judge(i int, found map[store.ID]store.ID) store.Status {
 		return store.Seen
 	}
 }
-
-// differ: one that is missing matches every other.
-func differ(a, b store.ID) bool { return !a.IsZero() && !b.IsZero() && a != b }
 
 // rawUUID reads a value without an allocation; text comes in the simple protocol.
 func rawUUID(raw []byte) (store.ID, error) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 //go:embed migrations/*.sql
@@ -31,7 +33,7 @@ type Migration struct {
 // finds nothing else to do where the tool has recorded the versions in the table
 // "migrations" (version integer primary key, name text, applied_at timestamptz).
 func Migrations(schema string) ([]Migration, error) {
-	if err := checkSchema(schema); err != nil {
+	if err := pgsql.CheckSchema(schema); err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	names, err := fs.Glob(migrationFiles, "migrations/*.up.sql")
@@ -138,7 +140,7 @@ func (m migration) validate() error {
 	case m.ahead/m.width+m.behind/m.width > 2000:
 		return fmt.Errorf("WithPartitions: %s ahead in steps of %s are more than 2000 partitions; take a larger width", m.ahead, m.width)
 	}
-	return checkSchema(m.schema)
+	return pgsql.CheckSchema(m.schema)
 }
 
 func (m migration) run(ctx context.Context, tx pgx.Tx) error {

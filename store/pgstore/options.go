@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // Option configures [New].
@@ -106,24 +106,8 @@ func newConfig(opts []Option) (config, error) {
 	default:
 		return c, fmt.Errorf("WithIsolation(%q): use pgx.ReadCommitted, pgx.RepeatableRead or pgx.Serializable", c.isolation)
 	}
-	return c, checkSchema(c.schema)
-}
-
-func checkSchema(name string) error {
-	switch {
-	case name == "":
-		return errors.New("WithSchema: the name is empty; leave the option out for \"semel\"")
-	case len(name) > 63:
-		return fmt.Errorf("WithSchema(%q): the name has %d bytes where PostgreSQL takes 63", name, len(name))
-	case strings.ContainsRune(name, 0):
-		return fmt.Errorf("WithSchema(%q): the name contains a NUL byte", name)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("WithSchema(%q): the name is not UTF-8", name)
-	case strings.HasPrefix(name, "pg_"):
-		return fmt.Errorf("WithSchema(%q): names that begin with pg_ belong to PostgreSQL", name)
-	}
-	return nil
+	return c, pgsql.CheckSchema(c.schema)
 }
 
 // quote makes an SQL identifier of a schema's name.
-func quote(schema string) string { return pgx.Identifier{schema}.Sanitize() }
+func quote(schema string) string { return pgsql.Quote(schema) }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 var _ store.OutboxAdmin = (*Store)(nil)
@@ -80,7 +81,7 @@ func (s *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, after in
 		if due != nil {
 			e.Due = *due
 		}
-		e.Headers, err = decodeHeaders(headers)
+		e.Headers, err = pgsql.DecodeHeaders(headers)
 		return e, err
 	})
 	if err != nil {

@@ -8,29 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 var (
 	_ store.Appender[pgx.Tx]     = (*Store)(nil)
 	_ store.Appender[*pgx.Batch] = Queued{}
-)
-
-// An event's transaction has its number (xid) before the event has its own (seq): the
-// condition, which is always true, is looked at before the first row is made. Relays rely
-// on it, see [horizon].
-//
-// Many events are one array per column. The rows leave unnest in the arrays' order, and
-// are numbered in that order.
-const (
-	appendOne = `insert into {schema}.outbox (slot, id, destination, aggregatetype, aggregateid, type, payload, headers)
-select $1::smallint, $2::uuid, $3::text, $4::text, $5::bytea, $6::text, $7::bytea, $8::bytea
-where pg_current_xact_id() is not null`
-
-	appendMany = `insert into {schema}.outbox (slot, id, destination, aggregatetype, aggregateid, type, payload, headers)
-select e.slot, e.id, e.destination, e.topic, e.key, e.type, e.payload, e.headers
-from unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::bytea[], $8::bytea[])
-  as e (slot, id, destination, topic, key, type, payload, headers)
-where pg_current_xact_id() is not null`
 )
 
 // AppendTx implements [store.Appender]: one statement, however many events.
@@ -61,7 +44,7 @@ func (s *Store) appending(events []store.Event) (string, []any) {
 	sql := s.outboxSQL()
 	if len(events) == 1 {
 		e := &events[0]
-		return sql.appendOne, []any{e.Slot(), pgtype.UUID{Bytes: e.ID, Valid: true}, e.Destination, e.Topic, e.Key, e.Type, e.Payload, encodeHeaders(e.Headers)}
+		return sql.appendOne, []any{e.Slot(), pgtype.UUID{Bytes: e.ID, Valid: true}, e.Destination, e.Topic, e.Key, e.Type, e.Payload, pgsql.EncodeHeaders(e.Headers)}
 	}
 	n := len(events)
 	slots := make(pgtype.FlatArray[int16], n)
@@ -76,7 +59,7 @@ func (s *Store) appending(events []store.Event) (string, []any) {
 		e := &events[i]
 		slots[i], ids[i] = e.Slot(), pgtype.UUID{Bytes: e.ID, Valid: true}
 		destinations[i], topics[i], keys[i], types[i] = e.Destination, e.Topic, e.Key, e.Type
-		payloads[i], headers[i] = e.Payload, encodeHeaders(e.Headers)
+		payloads[i], headers[i] = e.Payload, pgsql.EncodeHeaders(e.Headers)
 	}
 	return sql.appendMany, []any{slots, ids, destinations, topics, keys, types, payloads, headers}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // rowReader makes rows of what the server sends, with few allocations: rows and bytes come
@@ -84,7 +85,7 @@ func (r *rowReader) event(row *store.Row, raw [][]byte) (err error) {
 	row.Destination, row.Topic, row.Type = r.text(raw[3]), r.text(raw[4]), r.text(raw[6])
 	row.Key, row.Payload = r.keep(raw[5]), r.keep(raw[7])
 	if raw[8] != nil {
-		if row.Headers, err = decodeHeaders(r.keep(raw[8])); err != nil {
+		if row.Headers, err = pgsql.DecodeHeaders(r.keep(raw[8])); err != nil {
 			return fmt.Errorf("event %s: %w", row.ID, err)
 		}
 	}
@@ -126,7 +127,7 @@ func (r *rowReader) scan(rows pgx.Rows, waiting bool) (*store.Row, error) {
 	row.ID, row.Destination, row.Topic, row.Type = id.Bytes, destination.String, topic.String, kind.String
 	row.WrittenAt = written.Time
 	var err error
-	if row.Headers, err = decodeHeaders(headers); err != nil {
+	if row.Headers, err = pgsql.DecodeHeaders(headers); err != nil {
 		return nil, fmt.Errorf("event %s: %w", row.ID, err)
 	}
 	return row, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // refs are rows in the form in which statements take them.
@@ -186,5 +187,5 @@ func cleanReason(s string) string {
 	if len(s) > most {
 		s = s[:most]
 	}
-	return cleanText(s)
+	return pgsql.CleanText(s)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // outboxStatements are the texts for one schema.
@@ -29,7 +30,7 @@ func (s *Store) outboxSQL() *outboxStatements {
 	in := strings.NewReplacer("{schema}", s.schema, "{slots}", strconv.Itoa(store.Slots),
 		"{fenced}", strings.ReplaceAll(fenced, "{schema}", s.schema)).Replace
 	sql, _ := outboxTexts.LoadOrStore(s.schema, &outboxStatements{
-		appendOne: in(appendOne), appendMany: in(appendMany),
+		appendOne: in(pgsql.AppendOne), appendMany: in(pgsql.AppendMany),
 		beat: in(beat), extend: in(extend), take: in(take), own: in(ownSlots), release: in(releaseSlots), leave: in(leave),
 		plan: planByIndex, fence: in(fence), lockingFence: in(lockingFence),
 		deleteFlow: in(deleteFlow), deleteFlowByKey: in(deleteFlowByKey), deleteWaiting: in(deleteWaiting),

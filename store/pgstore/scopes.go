@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // askedScope is a question to which the answer is remembered.
@@ -31,7 +32,7 @@ func (s *Store) Scope(ctx context.Context, consumer string, keep time.Duration) 
 	if keep < time.Millisecond {
 		return 0, &setupError{fmt.Errorf("pgstore: scope of consumer %q: marks kept for %s: a millisecond is the least", consumer, keep), "nothing was stored"}
 	}
-	scope, err := s.internScope(ctx, consumer, keepMillis(keep))
+	scope, err := s.internScope(ctx, consumer, pgsql.KeepMillis(keep))
 	if err != nil {
 		return 0, fmt.Errorf("pgstore: scope of consumer %q: %w", consumer, s.own(err))
 	}
@@ -39,18 +40,8 @@ func (s *Store) Scope(ctx context.Context, consumer string, keep time.Duration) 
 	return scope, nil
 }
 
-// keepMillis is null for ever.
-func keepMillis(keep time.Duration) *int64 {
-	if keep == store.Forever {
-		return nil
-	}
-	ms := keep.Milliseconds()
-	return &ms
-}
-
-// internScope looks before it inserts: an insert that conflicts uses up a number of the
-// sequence, and the name is nearly always there. The read after a lost race sees the
-// winner's row because each statement here is a transaction of its own.
+// internScope: the read after a lost race sees the winner's row because each statement here is a
+// transaction of its own.
 func (s *Store) internScope(ctx context.Context, consumer string, keep *int64) (store.Scope, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -59,7 +50,7 @@ func (s *Store) internScope(ctx context.Context, consumer string, keep *int64) (
 	defer conn.Release()
 
 	var version int
-	if err := conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+s.schema+".migrations").Scan(&version); err != nil {
+	if err := conn.QueryRow(ctx, pgsql.In(s.schema, pgsql.TablesVersion)).Scan(&version); err != nil {
 		return 0, err
 	}
 	if want := latestVersion(); version < want {
@@ -68,17 +59,17 @@ func (s *Store) internScope(ctx context.Context, consumer string, keep *int64) (
 	for {
 		var scope store.Scope
 		var same bool
-		err := conn.QueryRow(ctx, "select id, keep_ms is not distinct from $2 from "+s.schema+".scopes where name = $1", consumer, keep).Scan(&scope, &same)
+		err := conn.QueryRow(ctx, pgsql.In(s.schema, pgsql.FindScope), consumer, keep).Scan(&scope, &same)
 		switch {
 		case err == nil && same:
 			return scope, nil
 		case err == nil:
-			_, err = conn.Exec(ctx, "update "+s.schema+".scopes set keep_ms = $2 where id = $1", scope, keep)
+			_, err = conn.Exec(ctx, pgsql.In(s.schema, pgsql.KeepScope), scope, keep)
 			return scope, err
 		case !errors.Is(err, pgx.ErrNoRows):
 			return 0, err
 		}
-		if _, err := conn.Exec(ctx, "insert into "+s.schema+".scopes (name, keep_ms) values ($1, $2) on conflict (name) do nothing", consumer, keep); err != nil {
+		if _, err := conn.Exec(ctx, pgsql.In(s.schema, pgsql.AddScope), consumer, keep); err != nil {
 			return 0, err
 		}
 	}

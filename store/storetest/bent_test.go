@@ -116,6 +116,40 @@ func (b *bentMarks) bendMarks(bend func(m store.Mark) store.Mark) {
 	}
 }
 
+// bendStatuses changes the statuses of every call on their way out.
+func (b *bentMarks) bendStatuses(bend func(marks []store.Mark, statuses []store.Status)) {
+	b.bendUnits(func(u *bentUnit, marks []store.Mark, statuses []store.Status) {
+		bend(marks, statuses)
+		next := u.next
+		u.next = func(ctx context.Context, marks []store.Mark) (store.End, []store.Status, error) {
+			end, statuses, err := next(ctx, marks)
+			if err == nil {
+				bend(marks, statuses)
+			}
+			return end, statuses, err
+		}
+	})
+	markTx := b.markTx
+	b.markTx = func(ctx context.Context, t tx, marks []store.Mark) ([]store.Status, error) {
+		statuses, err := markTx(ctx, t, marks)
+		if err == nil {
+			bend(marks, statuses)
+		}
+		return statuses, err
+	}
+}
+
+// takeFor makes one status of another.
+func (b *bentMarks) takeFor(from, to store.Status) {
+	b.bendStatuses(func(_ []store.Mark, statuses []store.Status) {
+		for i := range statuses {
+			if statuses[i] == from {
+				statuses[i] = to
+			}
+		}
+	})
+}
+
 // bentLeases is a memstore in which single acts can be replaced.
 type bentLeases struct {
 	claim    func(ctx context.Context, k store.LeaseKey, p store.ClaimParams) (store.Claim, error)

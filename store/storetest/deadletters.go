@@ -12,7 +12,7 @@ import (
 // DeadLettersHarness hands over a store of dead letters.
 type DeadLettersHarness[TTx any] struct {
 	// New makes an empty place that nobody else uses, for the length of one case. A rival in it
-	// is waited for no longer than lockWait. Up to four transactions are open at a time.
+	// is waited for no longer than lockWait. Up to five transactions are open at a time.
 	New func(t *testing.T, lockWait time.Duration) DeadLettersPlace[TTx]
 
 	// LockWait is the lock limit of the cases that sit it out, 200 ms when zero.
@@ -20,6 +20,10 @@ type DeadLettersHarness[TTx any] struct {
 
 	// NoReviver declares that the store does not implement [store.Reviver].
 	NoReviver bool
+
+	// Conflicts declares that a rival may get FaultConflict instead of waiting, as above READ
+	// COMMITTED. Only the cases that try again, as a guard does, are run then.
+	Conflicts bool
 
 	// Around runs a case, in a synctest bubble for instance. Nil runs it as it is.
 	Around func(t *testing.T, test func(t *testing.T))
@@ -55,13 +59,18 @@ func TestDeadLetters[TTx any](t *testing.T, h DeadLettersHarness[TTx]) {
 		}
 	}
 	patient, impatient := open(2*patience), open(h.LockWait)
+	if h.Conflicts {
+		examine(t, parkCrowdRules[TTx](), h.Around, patient)
+		t.Run("others", func(t *testing.T) { t.Skip("the harness declares Conflicts") })
+		return
+	}
 	rules := slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx](), failRules[TTx](), parkRules[TTx](), discardRules[TTx]())
 	examine(t, rules, h.Around, patient)
 	if h.NoReviver {
 		t.Run("Reviver", func(t *testing.T) { t.Skip("the harness declares NoReviver") })
 		return
 	}
-	examine(t, slices.Concat(reviveRules[TTx](), reviveRivalRules[TTx]()), h.Around, patient)
+	examine(t, slices.Concat(reviveRules[TTx](), reviveRivalRules[TTx](), parkCrowdRules[TTx]()), h.Around, patient)
 	examine(t, reviveBusyRules[TTx](), h.Around, impatient)
 }
 

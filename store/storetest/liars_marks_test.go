@@ -72,6 +72,11 @@ func marksLiars() []liar {
 				return &own
 			}
 		})},
+		{"keeps marks for any time", []string{"times to keep that cannot be"}, sitMarks(func(_ *marksPlace, b *bentMarks) {
+			b.scope = func(ctx context.Context, name string, keep time.Duration) (store.Scope, error) {
+				return b.s.Scope(ctx, name, max(keep, time.Millisecond))
+			}
+		})},
 		{"writes scopes in the open transaction", []string{"scope at any moment"}, sitMarks(func(_ *marksPlace, b *bentMarks) {
 			undone := 0
 			b.scope = func(ctx context.Context, name string, keep time.Duration) (store.Scope, error) {

@@ -23,7 +23,10 @@ type liar struct {
 	sit    func(t *testing.T) // the exam, with the liar as its candidate
 }
 
-func liars() []liar { return slices.Concat(marksLiars(), unitLiars(), leasesLiars(), lettersLiars()) }
+func liars() []liar {
+	return slices.Concat(marksLiars(), printLiars(), unitLiars(), leasesLiars(), lettersLiars(), parkingLiars(), revivalLiars(),
+		fencesLiars(), attemptsLiars(), agesLiars())
+}
 
 const liarVariable = "STORETEST_LIAR"
 
@@ -117,6 +120,46 @@ func sitLetters(bend func(b *bentLetters)) func(*testing.T) {
 				b := honestLetters(marks)
 				bend(b)
 				return storetest.DeadLettersPlace[tx]{Marks: b.marks, Burier: b, Letters: b, Reviver: b, Effect: p.Effect, Effects: p.Effects}
+			},
+		})
+	}
+}
+
+func sitFences(keys bool, bend func(p *marksPlace, b *bentFences)) func(*testing.T) {
+	return func(t *testing.T) {
+		storetest.TestFences(t, storetest.FencesHarness[tx]{
+			Around: synctest.Test,
+			Keys:   keys,
+			New: func(t *testing.T, lockWait time.Duration) marksPlace {
+				p, b := honestFences(memstore.New(memstore.WithLockWait(lockWait)), keys)
+				bend(&p, b)
+				return p
+			},
+		})
+	}
+}
+
+func sitAttempts(bend func(b *bentAttempts)) func(*testing.T) {
+	return func(t *testing.T) {
+		storetest.TestAttempts(t, storetest.AttemptsHarness{
+			Around: synctest.Test,
+			New: func(t *testing.T) storetest.AttemptsPlace {
+				b := honestAttempts(memstore.New())
+				bend(b)
+				return storetest.AttemptsPlace{Open: func() storetest.AttemptsStore { return b }}
+			},
+		})
+	}
+}
+
+func sitAges(bend func(p *agesPlace, b *bentAges)) func(*testing.T) {
+	return func(t *testing.T) {
+		storetest.TestRetention(t, storetest.RetentionHarness[tx]{
+			Around: synctest.Test,
+			New: func(t *testing.T) agesPlace {
+				p, b := honestAges(memstore.New())
+				bend(&p, b)
+				return p
 			},
 		})
 	}

@@ -68,6 +68,7 @@ func TestMarks[TTx any](t *testing.T, h MarksHarness[TTx]) {
 		unitRules[TTx](),
 		contextRules[TTx](),
 		crowdRules[TTx](),
+		printRules[TTx](),
 	)
 	patient := func(t *testing.T) *marksCase[TTx] { return h.open(t, 2*patience) }
 	examine(t, rules, h.Around, patient)
@@ -79,7 +80,7 @@ func TestMarks[TTx any](t *testing.T, h MarksHarness[TTx]) {
 		t.Run("TxMarker", func(t *testing.T) { t.Skip("the harness declares NoTxMarker") })
 		return
 	}
-	examine(t, txMarkerRules[TTx](), h.Around, patient)
+	examine(t, slices.Concat(txMarkerRules[TTx](), txPrintRules[TTx]()), h.Around, patient)
 	examine(t, txMarkerBusyRules[TTx](), h.Around, impatient)
 }
 

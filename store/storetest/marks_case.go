@@ -13,6 +13,8 @@ import (
 // epoch is a time like those of messages: long past, to the millisecond.
 var epoch = time.Date(2024, 2, 29, 23, 59, 59, 999e6, time.UTC)
 
+const examConsumer = "the consumer of the exam"
+
 // marksCase is the place of one case.
 type marksCase[TTx any] struct{ MarksPlace[TTx] }
 
@@ -27,7 +29,7 @@ type marksStore[TTx any] struct {
 func (c *marksCase[TTx]) open(e *exam) *marksStore[TTx] {
 	e.Helper()
 	s := &marksStore[TTx]{exam: e, marksCase: c, Marks: c.Open()}
-	s.scope = s.scopeOf("the consumer of the exam")
+	s.scope = s.scopeOf(examConsumer)
 	return s
 }
 

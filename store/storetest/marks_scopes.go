@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/semel-dev/semel/store"
 )
@@ -53,6 +54,26 @@ func scopeRules[TTx any]() []marksRule[TTx] {
 			}
 			for _, name := range []string{"b", "'; drop table scopes --", "%s $1 ? \\", strings.Repeat("b", 200), "貨物"} {
 				s.scopeOf(name)
+			}
+		},
+	}, {
+		"times to keep that cannot be",
+		"Scope refuses to keep marks for less than a millisecond, and takes every other time.",
+		func(e *exam, c *marksCase[TTx]) {
+			s := c.open(e)
+			ask := func(keep time.Duration) error {
+				return within(e, "Scope", func(ctx context.Context) error {
+					_, err := s.Marks.Scope(ctx, "billing", keep)
+					return err
+				})
+			}
+			for _, keep := range []time.Duration{0, -1, -store.Forever, time.Millisecond - 1} {
+				if ask(keep) == nil {
+					e.failf("%s is taken", keep)
+				}
+			}
+			for _, keep := range []time.Duration{time.Millisecond, 30 * 24 * time.Hour, store.Forever - 1, store.Forever} {
+				e.check("Scope", ask(keep))
 			}
 		},
 	}, {

@@ -1,4 +1,4 @@
-package pgstore
+package pgsql
 
 import (
 	"encoding/binary"
@@ -7,10 +7,10 @@ import (
 	"github.com/semel-dev/semel/store"
 )
 
-// encodeHeaders makes one value of headers, nil where there are none: per header the
+// EncodeHeaders makes one value of headers, nil where there are none: per header the
 // length of its name, the name, the length of its value plus one, and the value. Zero in
 // the third place is a value that is nil.
-func encodeHeaders(headers []store.Header) []byte {
+func EncodeHeaders(headers []store.Header) []byte {
 	if len(headers) == 0 {
 		return nil
 	}
@@ -34,8 +34,8 @@ func encodeHeaders(headers []store.Header) []byte {
 
 var errHeaders = errors.New("the column headers holds something that this package did not write")
 
-// decodeHeaders reads what encodeHeaders wrote. The values lie in b.
-func decodeHeaders(b []byte) ([]store.Header, error) {
+// DecodeHeaders reads what EncodeHeaders wrote. The values lie in b.
+func DecodeHeaders(b []byte) ([]store.Header, error) {
 	var headers []store.Header
 	for len(b) > 0 {
 		name, rest, ok := cutLength(b, 0)
