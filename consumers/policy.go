@@ -80,18 +80,25 @@ func (p Policy) Validate() error {
 // not settled, for whatever reason: it paces retries that spend no attempt.
 //
 //	outcome                     attempts left     none left
-//	applied, duplicate, buried  ack               ack
+//	applied, duplicate,         ack               ack
+//	buried, parked
+//	mismatched, late            bury              bury
 //	unknown                     retry             retry
 //	failed: the context ended   stop              stop
 //	failed: setup               stop              stop
 //	failed: conflict, busy,     retry             retry
 //	        outage
-//	failed: permanent, bad key  bury              bury
+//	failed: permanent, bad key  bury, spent       bury, spent
 //	failed: anything else       retry, spent      bury, spent
+//
+// Mismatched and late messages have not run, so they spend no attempt: to bury them is to put
+// them where a person sees them.
 func (p Policy) Decide(r dedup.Result, attempt, streak int) Decision {
 	switch {
 	case r.Outcome.Settled():
 		return Decision{Action: Ack}
+	case r.Outcome == dedup.Mismatched, r.Outcome == dedup.Late:
+		return Decision{Action: Bury}
 	case r.Outcome == dedup.Unknown:
 		return Decision{Action: Retry, After: p.Delay(streak)}
 	case r.Fault == store.FaultSetup, r.Fault == store.FaultCanceled:

@@ -26,11 +26,17 @@ type Consumer struct {
 	group     kafka.ConsumerGroupConfig
 	conf      config
 	processor dedup.Processor
+	counter   dedup.Counter // nil: attempts do not outlive the process
+	fencer    dedup.Fencer  // nil: the store keeps no positions
+	alone     chan struct{} // see lane.handAlone
 	ran       atomic.Bool
 
-	mu    sync.Mutex
-	lanes []*lane        // of the generation that is at work
-	heads map[place]head // what is known of messages that fail, across generations
+	state state
+	gate  gate // closed by Pause
+
+	mu         sync.Mutex
+	partitions []*partition       // of the generation that is at work
+	kept       map[place]keepsake // of generations before it
 }
 
 // New checks what it is handed and starts nothing. Brokers, ID, Topics and Dialer, with its TLS
@@ -45,7 +51,14 @@ func New(cfg kafka.ConsumerGroupConfig, p dedup.Processor, opts ...Option) (*Con
 		return nil, fmt.Errorf("kafkasub: new consumer: %w", err)
 	}
 	cfg.Brokers, cfg.Topics = slices.Clone(cfg.Brokers), slices.Clone(cfg.Topics)
-	return &Consumer{group: cfg, conf: conf, processor: p, heads: map[place]head{}}, nil
+	c := &Consumer{group: cfg, conf: conf, processor: p, alone: make(chan struct{}, 1), kept: map[place]keepsake{}}
+	if counter, ok := p.(dedup.Counter); ok && counter.Counts() {
+		c.counter = counter
+	}
+	if fencer := fencerOf(p); fencer != nil {
+		c.fencer = fencer
+	}
+	return c, nil
 }
 
 func check(cfg *kafka.ConsumerGroupConfig, conf *config, p dedup.Processor) error {
@@ -89,41 +102,6 @@ func check(cfg *kafka.ConsumerGroupConfig, conf *config, p dedup.Processor) erro
 	return conf.fitDrain(*cfg)
 }
 
-// Partition is the state of one assigned partition.
-type Partition struct {
-	Topic     string
-	Partition int
-	// Settled is the offset before which everything is settled; it is -1 until that is known.
-	Settled int64
-	// End is the offset behind the newest record that the broker has told of, or -1.
-	End int64
-	// Failures counts the results in a row that did not settle the message at Settled.
-	Failures int
-}
-
-// Lag is how many offsets lie between what is settled and the end of the log, as far as known.
-func (p Partition) Lag() int64 {
-	if p.Settled < 0 || p.End < 0 {
-		return 0
-	}
-	return max(p.End-p.Settled, 0)
-}
-
-// Assigned returns the partitions that this consumer owns at the moment, as far as it knows. It may
-// be called at any time, for health checks and metrics.
-func (c *Consumer) Assigned() []Partition {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]Partition, 0, len(c.lanes))
-	for _, l := range c.lanes {
-		all = append(all, Partition{
-			Topic: l.at.topic, Partition: l.at.partition,
-			Settled: l.settled.Load(), End: l.end.Load(), Failures: int(l.failures.Load()),
-		})
-	}
-	return all
-}
-
 // Run checks the processor, reaches the brokers, joins the group and handles messages until ctx
 // ends or a message makes it stop. It may be called once.
 //
@@ -145,28 +123,6 @@ func (c *Consumer) Run(ctx context.Context) error {
 		return fmt.Errorf("kafkasub: run group %q: %w", c.group.ID, err)
 	}
 	return nil
-}
-
-func (c *Consumer) own(lanes []*lane) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lanes = lanes
-}
-
-func (c *Consumer) known(at place) head {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.heads[at]
-}
-
-func (c *Consumer) remember(at place, h head) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h.failures == 0 {
-		delete(c.heads, at)
-		return
-	}
-	c.heads[at] = h
 }
 
 func (c *Consumer) logAt(at place) *slog.Logger {

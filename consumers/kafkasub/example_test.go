@@ -3,6 +3,7 @@ package kafkasub_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -39,7 +40,7 @@ func Example() {
 	writer.Transport.(*kafka.Transport).CloseIdleConnections()
 
 	store := memstore.New()
-	guard, err := dedup.NewTx(store, "shipping", dedup.FromHeader("event-id"),
+	guard, err := dedup.NewTx(store, "shipping", dedup.FromHeader("event-id"), 30*24*time.Hour,
 		func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 			shipped, err := tx.Add(ctx, "shipped", 1)
 			fmt.Printf("offset %d: %s\n", m.Position.Offset, m.Body)

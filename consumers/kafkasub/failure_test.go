@@ -282,7 +282,7 @@ func TestDeadLetterOfAGuard(t *testing.T) {
 	b := startBroker(t, 1)
 	produce(t, b, 0, numbered("m", 3)...)
 	s := memstore.New()
-	guard, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), func(_ context.Context, _ *memstore.Tx, m dedup.Message) error {
+	guard, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), dedup.Forever, func(_ context.Context, _ *memstore.Tx, m dedup.Message) error {
 		if string(m.Body) == "m1" {
 			return errors.New("poison")
 		}
@@ -294,7 +294,7 @@ func TestDeadLetterOfAGuard(t *testing.T) {
 	r := run(t, newConsumer(t, groupConfig(b), guard, kafkasub.WithBatch(10, 0), fastPolicy(2)))
 	untilCommitted(t, b, 0, 3)
 	r.stop(t)
-	letters, err := s.ListDead(t.Context(), "billing", 0, 10)
+	letters, err := s.ListDead(t.Context(), store.LetterFilter{Consumer: "billing"}, 0, 10)
 	if err != nil || len(letters) != 1 {
 		t.Fatalf("dead letters %+v, %v", letters, err)
 	}

@@ -3,6 +3,7 @@ package kafkasub
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -36,31 +37,47 @@ func (g *generation) work(ctx context.Context) {
 	handlers, cancel := context.WithCancel(context.WithoutCancel(g.ctx))
 	defer cancel()
 
-	lanes := g.lanes()
-	g.own(lanes)
-	g.conf.log.Info("partitions assigned", "generation", g.gen.ID, "member", g.gen.MemberID, "partitions", places(lanes))
+	partitions := g.partitions()
+	g.own(partitions)
+	g.conf.log.Info("partitions assigned", "generation", g.gen.ID, "member", g.gen.MemberID, "partitions", places(partitions))
 	g.commits.start()
 	var running sync.WaitGroup
-	for _, l := range lanes {
-		g.background(func() { l.feed.run(intake) })
-		running.Go(func() {
-			defer close(l.done)
-			if err := l.run(intake, handlers); err != nil {
-				g.fail(err)
-			}
-		})
+	for _, p := range partitions {
+		g.background(func() { p.feed.run(intake) })
+		for _, l := range p.lanes {
+			running.Go(func() {
+				defer close(l.done)
+				if err := l.run(intake, handlers); err != nil {
+					g.fail(err)
+				}
+			})
+		}
 	}
 
-	if len(lanes) == 0 && g.missing.Load() {
+	if len(partitions) == 0 && g.missing.Load() {
+		g.state.away(errTopicMissing)
 		g.background(func() { g.distrust(intake, stop) })
+	} else {
+		g.state.joined()
 	}
 
 	<-intake.Done()
-	g.drain(lanes, &running, cancel)
+	g.state.away(nil)
+	g.conf.log.Info("giving the partitions up", "generation", g.gen.ID)
+	g.drain(partitions, &running, cancel)
 	final, cancelFinal := context.WithTimeout(context.Background(), commitLimit)
 	defer cancelFinal()
+	left := make(chan struct{})
+	g.background(func() {
+		defer close(left)
+		leave(final, partitions)
+	})
 	if err := g.commits.finish(final); err != nil {
 		g.untidy(fmt.Errorf("the last offsets could not be committed: %w", err))
+	}
+	select {
+	case <-left:
+	case <-final.Done():
 	}
 	g.own(nil)
 	close(g.done)
@@ -84,7 +101,7 @@ func (g *generation) distrust(intake context.Context, stop func()) {
 
 // drain waits for the lanes, cancels their handlers at the limit, and in the end goes on without
 // those that ignore it: kept waiting, the group would take all partitions from this member.
-func (g *generation) drain(lanes []*lane, running *sync.WaitGroup, cancel context.CancelFunc) {
+func (g *generation) drain(partitions []*partition, running *sync.WaitGroup, cancel context.CancelFunc) {
 	ended := make(chan struct{})
 	go func() { running.Wait(); close(ended) }()
 	limit := time.NewTimer(g.conf.drain)
@@ -92,10 +109,8 @@ func (g *generation) drain(lanes []*lane, running *sync.WaitGroup, cancel contex
 	select {
 	case <-ended:
 	case <-limit.C:
-		for _, l := range lanes {
-			if !l.ended() {
-				g.untidy(fmt.Errorf("what runs of %s from offset %d on did not finish within %s and was cancelled", l.at, l.settled.Load(), g.conf.drain))
-			}
+		for l := range unended(partitions) {
+			g.untidy(fmt.Errorf("what runs of %s from offset %d on did not finish within %s and was cancelled", l.partition.at, l.running.Load(), g.conf.drain))
 		}
 		cancel()
 		select {
@@ -103,15 +118,26 @@ func (g *generation) drain(lanes []*lane, running *sync.WaitGroup, cancel contex
 		case <-time.After(rollbackLimit):
 		}
 	}
-	for _, l := range lanes {
-		if l.ended() {
-			g.remember(l.at, l.head)
-			continue
-		}
-		g.conf.log.Error("a handler ignores its cancelled context; the partition is given up without it", "topic", l.at.topic, "partition", l.at.partition, "offset", l.settled.Load())
+	for l := range unended(partitions) {
+		l.log.Error("a handler ignores its cancelled context; the partition is given up without it", "offset", l.running.Load())
 		g.outcome.Lock()
 		g.hung = append(slices.DeleteFunc(g.hung, (*lane).ended), l)
 		g.outcome.Unlock()
+	}
+	for _, p := range partitions {
+		g.remember(p.at, p.keepsake())
+	}
+}
+
+func unended(partitions []*partition) iter.Seq[*lane] {
+	return func(yield func(*lane) bool) {
+		for _, p := range partitions {
+			for _, l := range p.lanes {
+				if !l.ended() && !yield(l) {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -124,26 +150,26 @@ func (g *generation) untidy(err error) {
 	g.conf.log.Warn("partitions are given up", "error", err)
 }
 
-func (g *generation) lanes() []*lane {
-	var lanes []*lane
+func (g *generation) partitions() []*partition {
+	var all []*partition
 	for topic, assigned := range g.gen.Assignments {
 		for _, a := range assigned {
-			lanes = append(lanes, newLane(g, place{topic, a.ID}, a.Offset))
+			all = append(all, newPartition(g, place{topic, a.ID}, a.Offset))
 		}
 	}
-	return lanes
+	return all
 }
 
-func places(lanes []*lane) []string {
-	all := make([]string, len(lanes))
-	for i, l := range lanes {
-		switch l.feed.start {
+func places(partitions []*partition) []string {
+	all := make([]string, len(partitions))
+	for i, p := range partitions {
+		switch p.feed.start {
 		case kafka.FirstOffset:
-			all[i] = fmt.Sprintf("%s@first", l.at)
+			all[i] = fmt.Sprintf("%s@first", p.at)
 		case kafka.LastOffset:
-			all[i] = fmt.Sprintf("%s@last", l.at)
+			all[i] = fmt.Sprintf("%s@last", p.at)
 		default:
-			all[i] = fmt.Sprintf("%s@%d", l.at, l.feed.start)
+			all[i] = fmt.Sprintf("%s@%d", p.at, p.feed.start)
 		}
 	}
 	return all

@@ -48,6 +48,12 @@ func (k *marks) apply(_ context.Context, m dedup.Message) dedup.Result {
 	return applied
 }
 
+func (k *marks) has(p dedup.Position) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.applied[p]
+}
+
 func (k *marks) count() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +69,7 @@ func TestRebalancesUnderLoadLoseAndRepeatNothing(t *testing.T) {
 	s := memstore.New()
 	var runs atomic.Int64
 	start := func() *running {
-		guard, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+		guard, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 			runs.Add(1)
 			time.Sleep(time.Millisecond)
 			_, err := tx.Add(ctx, "effect of "+string(m.Body), 1)

@@ -219,6 +219,13 @@ func (f *fake) seen() []string {
 	return bodies(f.calls)
 }
 
+// messages returns what was handed over so far.
+func (f *fake) messages() []dedup.Message {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
 func bodies(ms []dedup.Message) []string {
 	all := make([]string, len(ms))
 	for i, m := range ms {
@@ -284,6 +291,19 @@ func committed(t testing.TB, b *servers.Kfake, partition int32) int64 {
 		}
 	}
 	return -1
+}
+
+// recordAt reads the record at the offset.
+func recordAt(t testing.TB, b *servers.Kfake, partition int32, offset int64) *kgo.Record {
+	t.Helper()
+	client := newClient(t, b, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}}))
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	fetches := client.PollRecords(ctx, 1)
+	if err := fetches.Err(); err != nil || fetches.NumRecords() == 0 {
+		t.Fatalf("the record at %d cannot be read: %v", offset, err)
+	}
+	return fetches.Records()[0]
 }
 
 func untilCommitted(t testing.TB, b *servers.Kfake, partition int32, want int64) {

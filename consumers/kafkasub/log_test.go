@@ -249,7 +249,7 @@ func TestPositionBehindTheEndOfTheLogRestartsItAndIsCommitted(t *testing.T) {
 	})
 	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithDrain(10*time.Millisecond)))
 	p.untilCalls(t, 1)
-	if !book.has("level=WARN", "the log ends before the position", "position=500", "start=0", "end=3") {
+	if !book.has("level=WARN", "reading it from its start", "it ends at 3, before the position 500", "start=0", "end=3") {
 		t.Error("the restart was not reported")
 	}
 	// Before anything is settled: if this process dies now and the log grows past 500, the

@@ -34,6 +34,8 @@ type config struct {
 	linger      time.Duration
 	prefetch    int
 	prefetchSet bool
+	lanes       int
+	orderBy     func(dedup.Message) []byte
 	drain       time.Duration
 	drainSet    bool
 	commitEvery time.Duration
@@ -44,7 +46,9 @@ type config struct {
 	maxWait     time.Duration
 	log         *slog.Logger
 
-	noDeadLetters, lastOffset, noWatch bool
+	newLog NewLog
+
+	noDeadLetters, orderBySet, newLogSet, lastOffset, noWatch bool
 }
 
 // WithPolicy says how often and at what pace a failing message is tried again. The
@@ -64,10 +68,35 @@ func WithBatch(size int, linger time.Duration) Option {
 	return optionFunc(func(c *config) { c.batch, c.linger, c.batched = size, linger, true })
 }
 
-// WithPrefetch is how many messages of a partition are read ahead of the handlers, and
-// the most that are handed to [dedup.EachProcessor] at once. The default is 100, or the size
-// of a batch where that is more. Up to three times as many may be in memory per partition,
-// which matters when messages are large.
+// WithConcurrency handles up to n messages of a partition, or n batches, at the same time. The
+// partition is divided into n lanes by the hash of an ordering key, which is the record's key
+// unless [WithOrderBy] says otherwise. Messages of one key are handled one after another in their
+// order: through retries, dead letters, rebalances and shutdown. A message that fails holds up the
+// messages of its lane, the others go on; offsets are committed up to the first message that
+// is not settled. Messages without a key have no order, and go where there is the least to do. The
+// default is 1: all messages of a partition in their order.
+//
+// Each lane uses a connection of the database at a time, so a process that has p partitions wants a
+// pool of p times n. More lanes mean more that may be redelivered after a crash, up to the prefetch.
+func WithConcurrency(n int) Option {
+	return optionFunc(func(c *config) { c.lanes = n })
+}
+
+// WithOrderBy chooses the ordering key of [WithConcurrency], for messages whose order does not
+// follow the record's key. An empty one means that the message has no order. The function must
+// give the same key for the same message always; it is called from several goroutines, and a panic
+// stops the consumer, because the order of that message is then unknown.
+func WithOrderBy(key func(dedup.Message) []byte) Option {
+	return optionFunc(func(c *config) { c.orderBy, c.orderBySet = key, true })
+}
+
+// WithPrefetch is how many messages of a partition may be between the broker and the offset that
+// can be committed: read ahead, in handlers, or settled behind one that is not. When there are so
+// many, reading stops. kafka-go holds half as many more. The default is 200, or 16 for each lane,
+// or two batches for each lane, whatever is the most. It matters when messages are large, and when
+// one message fails for long, because the lanes beside it get no further than this.
+//
+// Half of it is the most that is handed to a [dedup.EachProcessor] at once.
 func WithPrefetch(messages int) Option {
 	return optionFunc(func(c *config) { c.prefetch, c.prefetchSet = messages, true })
 }
@@ -152,7 +181,8 @@ func WithoutPartitionWatch() Option {
 func newConfig(opts []Option) config {
 	c := config{
 		policy:      consumers.DefaultPolicy(),
-		prefetch:    100,
+		lanes:       1,
+		newLog:      StopAtNewLog,
 		drain:       10 * time.Second,
 		commitEvery: 250 * time.Millisecond,
 		startLimit:  15 * time.Second,
@@ -167,7 +197,7 @@ func newConfig(opts []Option) config {
 		}
 	}
 	if !c.prefetchSet {
-		c.prefetch = max(c.prefetch, c.batch)
+		c.prefetch = max(200, 16*c.lanes, 2*c.batch*c.lanes)
 	}
 	return c
 }
@@ -182,13 +212,29 @@ func (c *config) validate(p dedup.Processor) error {
 	if _, ok := p.(dedup.Burier); !ok && !c.noDeadLetters {
 		return fmt.Errorf("%T cannot bury: give the guard a store with dead letters, or pass WithoutDeadLetters to stop at a message that would be given up", p)
 	}
+	switch fenced := fencerOf(p) != nil; {
+	case fenced && c.lanes > 1:
+		return fmt.Errorf("WithConcurrency: %d: the store of %T keeps the position of each partition, which needs its messages in the order of the log: leave the option out, or use a store that keeps a mark for each message", c.lanes, p)
+	case c.newLogSet && !fenced:
+		return fmt.Errorf("WithNewLog: the store of %T keeps no positions, so a new log is read from its start and the marks tell what is new: leave the option out", p)
+	case c.newLog.String() == NewLog(0).String():
+		return fmt.Errorf("WithNewLog: %d is no policy: StopAtNewLog, NewLogFromStart and NewLogFromEnd are", c.newLog)
+	}
 	switch {
 	case c.batched && c.batch < 1:
 		return fmt.Errorf("WithBatch: the size is %d: it must be at least 1", c.batch)
 	case c.linger < 0:
 		return fmt.Errorf("WithBatch: the linger is %s: it must not be negative", c.linger)
+	case c.lanes < 1:
+		return fmt.Errorf("WithConcurrency: %d: it must be at least 1", c.lanes)
+	case c.orderBySet && c.orderBy == nil:
+		return errors.New("WithOrderBy: the function is nil; leave the option out to order by the record's key")
+	case c.orderBySet && c.lanes == 1:
+		return errors.New("WithOrderBy: without WithConcurrency every message of a partition is handled in its order; leave one out or add the other")
 	case c.prefetch < 1:
 		return fmt.Errorf("WithPrefetch: %d messages: it must be at least 1", c.prefetch)
+	case c.prefetch < c.lanes*max(c.batch, 1):
+		return fmt.Errorf("WithPrefetch: %d messages: it must be at least %d, which is a message or a batch for each lane of a partition", c.prefetch, c.lanes*max(c.batch, 1))
 	case c.commitEvery <= 0:
 		return fmt.Errorf("WithCommitInterval: %s: it must be above zero", c.commitEvery)
 	case c.startLimit <= 0:
@@ -204,6 +250,10 @@ func (c *config) validate(p dedup.Processor) error {
 	}
 	return nil
 }
+
+// ahead is the most that a reader holds, and the most that is handed over at once: while one half
+// of the prefetch is being handled, the other one can be read.
+func (c *config) ahead() int { return max(1, c.prefetch/2) }
 
 // fitDrain checks the drain limit against the timeouts of a group configuration that has
 // its defaults filled in.

@@ -7,141 +7,113 @@ import (
 	"github.com/semel-dev/semel/dedup"
 )
 
-// queue holds what a lane has fetched and not settled.
+// queue holds messages in their order, and the numbers under which the tracker knows them.
 type queue struct {
-	items   []item
+	ms      []dedup.Message
+	numbers []uint64
 	at      int // of the front
-	records int // items that are data
 }
 
-func (q *queue) push(it item) {
-	if q.at > 0 && len(q.items) == cap(q.items) {
-		n := copy(q.items, q.items[q.at:])
-		clear(q.items[n:])
-		q.items, q.at = q.items[:n], 0
-	}
-	if it.kind == data {
-		q.records++
-	}
-	q.items = append(q.items, it)
+func (q *queue) len() int              { return len(q.ms) - q.at }
+func (q *queue) front() *dedup.Message { return &q.ms[q.at] }
+
+func (q *queue) push(m *dedup.Message, number uint64) {
+	q.ms = append(q.ms, *m)
+	q.numbers = append(q.numbers, number)
 }
 
-func (q *queue) pop() {
-	if q.front().kind == data {
-		q.records--
+// pop takes the first n off and returns their numbers, which are good until the next push.
+func (q *queue) pop(n int) (numbers []uint64) {
+	numbers = q.numbers[q.at : q.at+n]
+	clear(q.ms[q.at : q.at+n]) // lets the records go
+	if q.at += n; q.at == len(q.ms) {
+		q.ms, q.numbers, q.at = q.ms[:0], q.numbers[:0], 0
 	}
-	*q.front() = item{} // lets the record go
-	if q.at++; q.at == len(q.items) {
-		q.items, q.at = q.items[:0], 0
-	}
+	return numbers
 }
 
-func (q *queue) front() *item  { return &q.items[q.at] }
-func (q *queue) rest() []item  { return q.items[q.at:] }
-func (q *queue) isEmpty() bool { return q.at == len(q.items) }
+// takeAll moves what the other one holds behind what this one holds.
+func (q *queue) takeAll(from *queue) {
+	if q.len() == 0 {
+		*q, *from = *from, *q
+		return
+	}
+	if q.at > 0 {
+		n := copy(q.ms, q.ms[q.at:])
+		clear(q.ms[n:])
+		q.ms, q.numbers, q.at = q.ms[:n], q.numbers[:copy(q.numbers, q.numbers[q.at:])], 0
+	}
+	q.ms = append(q.ms, from.ms[from.at:]...)
+	q.numbers = append(q.numbers, from.numbers[from.at:]...)
+	from.pop(from.len())
+}
+
+// post is called with the partition's lock held. It reports whether the lane is to be roused.
+func (l *lane) post(m *dedup.Message, number uint64) (rouse bool) {
+	l.unsettled++
+	l.inbox.push(m, number)
+	return l.awaited > 0 && l.inbox.len() >= l.awaited
+}
+
+func (l *lane) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
 
 // fill waits until there is something to do and takes what else is there. It reports false
 // when the intake has ended.
 func (l *lane) fill(intake context.Context) bool {
-	if l.queue.isEmpty() && !l.take(intake, nil) {
-		return false
+	if l.queue.len() >= l.limit || l.queue.len() > 0 && l.head.failures > 0 {
+		return intake.Err() == nil
 	}
-	var full <-chan time.Time
-	if l.conf.batch > 0 && l.conf.linger > 0 && l.head.failures == 0 {
-		linger := time.NewTimer(l.conf.linger)
-		defer linger.Stop()
-		full = linger.C
-	}
-	for l.queue.records < l.limit {
+	var lingered <-chan time.Time
+	for enough := false; ; {
+		l.partition.mu.Lock()
+		l.awaited = 0
+		if l.inbox.len() > 0 && l.queue.len() < l.limit {
+			l.queue.takeAll(&l.inbox)
+		}
+		switch have := l.queue.len(); {
+		case have == 0:
+			l.awaited = 1
+		case have < l.limit && l.lingers() && !enough && !l.partition.full:
+			l.awaited = l.limit - have
+		}
+		awaited := l.awaited
+		l.partition.mu.Unlock()
+		if awaited == 0 {
+			return intake.Err() == nil
+		}
+		if lingered == nil && l.queue.len() > 0 {
+			linger := time.NewTimer(l.conf.linger)
+			defer linger.Stop()
+			lingered = linger.C
+		}
 		select {
-		case it := <-l.feed.out:
-			l.push(it)
-			continue
-		default:
-		}
-		if full == nil || !l.take(intake, full) {
-			break
+		case <-l.wake:
+		case <-lingered:
+			enough = true
+		case <-intake.Done():
+			return false
 		}
 	}
-	return intake.Err() == nil
 }
 
-func (l *lane) take(intake context.Context, until <-chan time.Time) bool {
-	select {
-	case it := <-l.feed.out:
-		l.push(it)
-		return true
-	case <-until:
-		return false
-	case <-intake.Done():
-		return false
-	}
+// lingers says that a batch that is not full waits for more. What is behind a message that fails
+// does not matter: that one goes alone.
+func (l *lane) lingers() bool {
+	return l.conf.batch > 0 && l.conf.linger > 0 && l.head.failures == 0
 }
 
-func (l *lane) push(it item) {
-	if it.end >= 0 {
-		l.end.Store(it.end)
-	}
-	l.queue.push(it)
-}
-
-// pass moves over everything at the front of the queue that needs no handler, and says how far
-// the partition is settled.
-func (l *lane) pass() {
-	for !l.queue.isEmpty() && l.queue.front().kind != data {
-		switch it := l.queue.front(); it.kind {
-		case marker:
-			l.settled.Store(it.m.Position.Offset + 1)
-		case started:
-			l.commits.begin(l.at, it.start)
-			l.settled.Store(it.start)
-		case restarted:
-			l.commits.restart(l.at, it.start)
-			l.settled.Store(it.start)
-		}
-		l.queue.pop()
-	}
-	if next := l.settled.Load(); next >= 0 {
-		l.commits.settled(l.at, next)
-	}
-}
-
-// slice returns the records at the front that may be handled together. The first one is the head;
+// slice returns the messages at the front that may be handled together. The first one is the head;
 // while it fails it goes alone, so that nothing is run and rolled back along with it.
 func (l *lane) slice() []dedup.Message {
-	l.ms = l.ms[:0]
-	rest := l.queue.rest()
-	for i := range rest {
-		it := &rest[i]
-		if it.kind == marker {
-			continue
-		}
-		if it.kind != data || len(l.ms) == l.limit || len(l.ms) == 1 && l.head.failures > 0 {
-			break
-		}
-		if len(l.ms) == 0 {
-			l.lead(&it.m)
-		}
-		l.ms = append(l.ms, it.m)
+	l.lead()
+	n := min(l.queue.len(), l.limit)
+	if l.head.failures > 0 {
+		n = 1
 	}
-	return l.ms
-}
-
-// lead makes m the head, with what is known of it.
-func (l *lane) lead(m *dedup.Message) {
-	p := m.Position
-	if l.head.offset != p.Offset || !l.head.time.Equal(p.Time) {
-		l.head = head{offset: p.Offset, time: p.Time}
-	}
-	m.Attempt = l.head.spent + 1
-}
-
-// settleHead takes the head off the queue, and with it the markers behind it.
-func (l *lane) settleHead() {
-	l.failures.Store(0)
-	l.head = head{}
-	for first := true; first || !l.queue.isEmpty() && l.queue.front().kind == marker; first = false {
-		l.settled.Store(l.queue.front().m.Position.Offset + 1)
-		l.queue.pop()
-	}
+	return l.queue.ms[l.queue.at : l.queue.at+n : l.queue.at+n]
 }

@@ -24,7 +24,7 @@ func (f *feed) read(ctx context.Context, position int64) int64 {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: f.group.Brokers, Dialer: s.dialer(f.group.Dialer),
 		Topic: f.at.topic, Partition: f.at.partition,
-		QueueCapacity: f.conf.prefetch, ReadLagInterval: -1,
+		QueueCapacity: f.conf.ahead(), ReadLagInterval: -1,
 		MinBytes: f.conf.minBytes, MaxBytes: f.conf.maxBytes, MaxWait: f.conf.maxWait,
 		// Records of an open transaction are not read. Those of an aborted one are, because
 		// kafka-go does not filter them.
@@ -116,7 +116,11 @@ func (f *feed) behind(ctx context.Context, position int64) string {
 		}
 	}
 	switch {
-	case ctx.Err() != nil || err == nil && position == end:
+	case ctx.Err() != nil:
+		return ""
+	case err == nil && position == end:
+		f.to.atEnd()
+		f.lookAtFence(ctx)
 		return ""
 	case err != nil:
 		return fmt.Sprintf("where its log ends cannot be had: %v", err)
@@ -136,8 +140,9 @@ func (f *feed) deliver(ctx context.Context, m kafka.Message) bool {
 			it.kind = marker
 		}
 	}
+	it.m.Epoch = f.applied.Epoch
 	f.last = it.m.Position
-	return f.put(ctx, it)
+	return f.to.admit(ctx, it)
 }
 
 // isControl asks until there is an answer: a guess could drop a record.

@@ -11,7 +11,6 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/semel-dev/semel/consumers"
-	"github.com/semel-dev/semel/dedup"
 )
 
 const (
@@ -47,7 +46,7 @@ type run struct {
 	outcome sync.Mutex // for what follows
 	failure error      // that made a lane stop the consumer
 	unclean []error
-	hung    []*lane // lanes that were left behind
+	hung    []*lane // that were left behind
 }
 
 func newRun(c *Consumer, ctx context.Context) *run {
@@ -58,6 +57,7 @@ func newRun(c *Consumer, ctx context.Context) *run {
 
 func (r *run) run() error {
 	err := r.work()
+	r.state.awaits(errEnded)
 	r.stop()
 	r.end()
 	r.outcome.Lock()
@@ -77,17 +77,15 @@ func (r *run) fail(err error) {
 
 // work returns nil when the intake has ended, and an error when nothing was ever begun.
 func (r *run) work() error {
-	if checker, ok := r.processor.(dedup.Checker); ok {
-		ctx, cancel := context.WithTimeout(r.ctx, r.conf.startLimit)
-		err := checker.Check(ctx)
-		cancel()
-		if err != nil {
-			return r.unlessEnded(fmt.Errorf("check the processor: %w", err))
-		}
+	r.state.awaits(errUnchecked)
+	if err := r.check(); err != nil {
+		return r.unlessEnded(err)
 	}
+	r.state.awaits(errUnreached)
 	if err := r.try("reach the brokers", func() error { return r.look.checkTopics(r.intake) }); err != nil {
 		return r.unlessEnded(fmt.Errorf("brokers %v: %w", r.group.Brokers, err))
 	}
+	r.state.awaits(errNotJoined)
 	cfg := r.group
 	cfg.Dialer = r.sockets.dialer(cfg.Dialer)
 	group, err := kafka.NewConsumerGroup(cfg)
@@ -104,6 +102,7 @@ func (r *run) work() error {
 		if err := r.next(group); err != nil {
 			if r.intake.Err() == nil {
 				r.conf.log.Warn("group cannot be joined again; trying on", "error", err)
+				r.state.away(err)
 			}
 			wait(r.intake, restPause) // and kafka-go itself pauses for JoinGroupBackoff
 		} else if time.Since(began) < time.Second {
@@ -147,6 +146,7 @@ func (r *run) try(what string, f func() error) error {
 			return fmt.Errorf("%w (after %s)", err, waited.Round(time.Second))
 		}
 		r.conf.log.Warn("start: cannot "+what+" yet", "error", err)
+		r.state.away(err)
 		wait(r.intake, brokerPace.Delay(n))
 	}
 }
@@ -216,7 +216,7 @@ func (r *run) end() {
 func (r *run) leftUndone() error {
 	for _, l := range r.hung {
 		if !l.ended() {
-			r.unclean = append(r.unclean, fmt.Errorf("what runs of %s from offset %d on ignores its cancelled context", l.at, l.settled.Load()))
+			r.unclean = append(r.unclean, fmt.Errorf("what runs of %s from offset %d on ignores its cancelled context", l.partition.at, l.running.Load()))
 		}
 	}
 	if len(r.unclean) == 0 {

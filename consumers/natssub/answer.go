@@ -21,13 +21,13 @@ const maxReason = 1024
 // until then, which bounds them. An acknowledgement that is not confirmed is only a
 // warning: the message comes again, and its mark says that it is done.
 func (r *run) acknowledge(h *held) {
-	r.memory.forget(h)
+	r.settled(h)
 	r.answer(h, "acknowledgement", h.msg.DoubleAck)
 }
 
 // terminate tells the server never to deliver the message again, and why.
 func (r *run) terminate(h *held, reason error) {
-	r.memory.forget(h)
+	r.settled(h)
 	text := reason.Error()
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "")
@@ -37,6 +37,13 @@ func (r *run) terminate(h *held, reason error) {
 		_, err := r.js.Conn().RequestWithContext(ctx, h.msg.Reply(), []byte("+TERM "+text))
 		return err
 	})
+}
+
+// settled forgets what is known of a message that is done.
+func (r *run) settled(h *held) {
+	r.health.progressed()
+	r.memory.forget(h)
+	r.forgetAttempts(h)
 }
 
 func (r *run) answer(h *held, what string, send func(context.Context) error) {
@@ -56,9 +63,49 @@ func (r *run) answer(h *held, what string, send func(context.Context) error) {
 	})
 }
 
+// giving is a message to be given back, and its delay.
+type giving struct {
+	*held
+	after time.Duration
+}
+
 // giveBack lets the server deliver the message again, to whichever process asks, at once
-// or after the delay. If that does not reach the server, the ack wait does the same later.
+// or after the delay. When the run ends or is paused that waits until this process asks for nothing
+// any more: the server would deliver the message to it again, over and over, and by its count of
+// deliveries the next process would take it for one that ends processes.
 func (r *run) giveBack(h *held, after time.Duration) {
+	paused := r.Paused()
+	r.mu.Lock()
+	wait := r.asking && (paused || r.stopping())
+	if wait {
+		r.returns = append(r.returns, giving{h, after})
+	}
+	r.mu.Unlock()
+	if !wait {
+		r.nak(h, after)
+	}
+}
+
+// asks notes that a request is about to be sent to the server.
+func (r *run) asks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = true
+}
+
+// giveReturns gives back what has waited until nothing is asked for.
+func (r *run) giveReturns() {
+	r.mu.Lock()
+	returns := r.returns
+	r.returns, r.asking = nil, false
+	r.mu.Unlock()
+	for _, g := range returns {
+		r.nak(g.held, g.after)
+	}
+}
+
+// nak is what tells the server. If that does not reach it, the ack wait does the same later.
+func (r *run) nak(h *held, after time.Duration) {
 	if r.gone() {
 		return
 	}
@@ -86,6 +133,9 @@ func (r *run) giveBackAll(hs []*held) {
 // the server is told. It returns the messages that are still to be processed.
 func (r *run) bury(batch []*held, attempts int, reason error) []*held {
 	h := batch[0]
+	if reason == nil {
+		reason = errors.New("the processor gave no reason")
+	}
 	log := r.log.With("sequence", h.place.sequence, "subject", h.message.Topic, "attempts", attempts, "reason", reason)
 	if r.burier == nil {
 		r.end(fmt.Errorf("message %d would be given up, and there are no dead letters: %w", h.place.sequence, reason))

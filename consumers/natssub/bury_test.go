@@ -104,6 +104,23 @@ func TestAPermanentErrorIsBuriedAtOnce(t *testing.T) {
 	}
 }
 
+func TestAMessageGivenUpForNoReasonIsBuriedWithThatReason(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	heard := terminations(t, js)
+	publish(t, js, "a")
+	p := &processor{process: func(context.Context, dedup.Message) dedup.Result {
+		return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultHandler}
+	}}
+	r := consume(t, js, p, quick)
+	if said := receive(t, heard); said.Reason != "the processor gave no reason" || p.reason[0] == nil {
+		t.Errorf("the server says %+v, the reason is %v", said, p.reason[0])
+	}
+	settled(t, js)
+	r.stop()
+}
+
 func TestAMessageFoundDoneWhenItIsBuriedIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	js := startBroker(t).connect()

@@ -28,7 +28,11 @@ type Consumer struct {
 	processor dedup.Processor
 	// burier is nil without dead letters.
 	burier dedup.Burier
-	memory *memory
+	// counter is nil where attempts are counted in memory.
+	counter dedup.Counter
+	memory  *memory
+	gate    gate
+	health  health
 	config
 
 	running atomic.Bool
@@ -75,6 +79,10 @@ func newConsumer(js jetstream.JetStream, stream, durable string, p dedup.Process
 	case p == nil:
 		return nil, errors.New("natssub: the processor is nil: make a guard with dedup.NewTx")
 	}
+	if f, ok := p.(dedup.Fencer); ok && f.Fenced() {
+		return nil, fmt.Errorf("natssub: the processor, a %T, has a position fence, which takes what comes out of order for done: "+
+			"JetStream delivers again out of order, so make the guard without one", p)
+	}
 	cfg := defaults()
 	for _, o := range opts {
 		if o == nil {
@@ -85,7 +93,7 @@ func newConsumer(js jetstream.JetStream, stream, durable string, p dedup.Process
 	if err := cfg.settle(p); err != nil {
 		return nil, fmt.Errorf("natssub: %w", err)
 	}
-	c := &Consumer{js: js, stream: stream, durable: durable, processor: p, config: cfg, memory: newMemory(memorySize)}
+	c := &Consumer{js: js, stream: stream, durable: durable, processor: p, config: cfg, memory: newMemory(memorySize), counter: counter(p)}
 	c.log = cfg.log.With("stream", stream, "consumer", durable)
 	if !cfg.buryless {
 		c.burier, _ = p.(dedup.Burier)
@@ -103,10 +111,10 @@ func newConsumer(js jetstream.JetStream, stream, durable string, p dedup.Process
 //
 // It returns earlier, after the same cleaning up, when going on makes no sense: the
 // processor's check fails, the server cannot be reached at the start, the stream or the
-// durable is not there, its settings cannot be worked with, the durable is deleted, the
-// connection is closed for good, the processor says that a person is needed, or a message
-// would have to be given up [WithoutDeadLetters]. A connection that is lost and found again is no reason; nor is a store that cannot be
-// reached, for which it waits.
+// durable is not there, its settings cannot be worked with, [RequireKeep] is not met, the
+// durable is deleted, the connection is closed for good, the processor says that a person is
+// needed, or a message would have to be given up [WithoutDeadLetters]. A connection that is
+// lost and found again is no reason; nor is a store that cannot be reached, for which it waits.
 //
 // The durable outlives Run. One Run at a time; it may be called again.
 func (c *Consumer) Run(ctx context.Context) error {
@@ -114,12 +122,15 @@ func (c *Consumer) Run(ctx context.Context) error {
 		return errors.New("natssub: Run is running: make another Consumer to run a second one, or raise WithConcurrency")
 	}
 	defer c.running.Store(false)
-
+	defer c.health.awaits(errEnded)
+	c.health.progressed()
+	c.health.awaits(errUnchecked)
 	if checker, ok := c.processor.(dedup.Checker); ok {
 		if err := checker.Check(ctx); err != nil {
 			return c.startErr(ctx, "check the processor", err)
 		}
 	}
+	c.health.awaits(errUnattached)
 	source, err := c.attach(ctx)
 	if err != nil {
 		return c.startErr(ctx, "attach", err)
@@ -128,10 +139,16 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err != nil {
 		return c.startErr(ctx, "read the durable's settings", err)
 	}
+	if err := c.survey(ctx, source.CachedInfo()); err != nil {
+		return c.startErr(ctx, "look at the stream", err)
+	}
 	for _, w := range warnings {
 		c.log.Warn(w)
 	}
 	r := newRun(ctx, c, source, t)
+	c.health.run.Store(r)
+	defer c.health.run.Store(nil)
+	c.health.awaits(nil)
 	if err := r.work(ctx); err != nil {
 		return fmt.Errorf("natssub: %s of stream %s: %w", c.durable, c.stream, err)
 	}

@@ -28,7 +28,8 @@
 //
 // # What is promised
 //
-// A message is acknowledged or terminated only after the processor has settled it. With a
+// A message is acknowledged or terminated only after the processor has settled it. What the processor
+// refuses (a key known with other content, a message older than the marks) is buried. With a
 // guard on transactions its effect is effectively once; everything the server does on its
 // side (redelivery, counts, the duplicate window, the confirmation itself) is a hint that
 // nothing depends on. A message held in two processes at a time is normal: the mark decides.
@@ -43,18 +44,43 @@
 // # Order
 //
 // There is none between messages by default. [WithConcurrency](1) follows the stream as long as
-// nothing fails or is delivered again. [WithOrder] also holds everything behind a failed
-// message, in this process. Over crashes, restarts and several processes only the server can
-// keep order: MaxAckPending 1, at the price of a round trip for each message.
+// nothing fails or is delivered again. [WithOrderBy] holds behind a failed message those that have
+// its key, and [WithOrder] holds everything, in this process. Over crashes, restarts and several
+// processes only the server can keep order: MaxAckPending 1, at the price of a round trip for each
+// message. A guard with a position fence is refused: it needs a log that is read in order, and
+// JetStream delivers again whenever it must.
 //
 // # Attempts
 //
-// They are counted in this process, by results that were the message's own fault; the
-// server's count of deliveries grows with every shutdown and lost connection, so it does not do.
-// After a restart, or in another process, a message has all its attempts again. Deliveries
+// Results that were the message's own fault are counted: by the processor's store where it counts
+// them ([dedup.Counter]), so that they outlive a process, and otherwise in this process, after whose
+// end a message has all its attempts again. The server's count of deliveries grows with every
+// shutdown and lost connection, so it does not do. Deliveries
 // that vanished are the exception, because a message that ends the process leaves no result:
 // from the third on such messages are tried one at a time, alone, and one with as many of
 // them as the policy has attempts (at least 5) is buried before it runs again.
+//
+// # Watching it
+//
+// [Consumer.Ready] is for the probe of a platform, [Consumer.State] for lag and alarms. An alarm on the
+// age of State.LastProgress catches whatever hangs; one on Delivered near DeliveredLimit catches
+// messages that wait for a retry until the server delivers nothing more. [Consumer.Pause] stops the
+// handling without ending Run.
+//
+// At its beginning Run reports what nobody would see: a stream that counts from its beginning again,
+// settings of the durable that lose messages or slow them down, and a stream that keeps its messages
+// for longer than the marks are kept, of which [RequireKeep] makes an error. Marks have to outlive
+// everything that may deliver a message again: the stream's MaxAge, dead letters that are run
+// again, a stream that is restored from a backup.
+//
+// # The connection
+//
+// It is the caller's: address, credentials, TLS, name, handlers of its events and JetStream domain are
+// set there, and several consumers of one or of several durables may share it. Connect with
+// nats.MaxReconnects(-1), or an outage of two minutes closes it for good and ends Run. Close it after
+// Run has returned; its Drain ends what Run has not confirmed yet and does not wait, so it is nothing to
+// begin a shutdown with. A client needs to publish to the API subjects of its durable, and to that of
+// STREAM.INFO for the reports above, without which they are left out.
 //
 // # Settings of the durable that matter
 //
@@ -66,7 +92,9 @@
 //   - BackOff: leave it out. It replaces AckWait, does not apply to messages that are given back
 //     and lengthens the delays of those that do not want it.
 //   - MaxAckPending (1000): messages that wait for a retry count. When they reach it, delivery
-//     stops without a word: watch num_ack_pending, and keep it well above WithPrefetch.
+//     stops without a word: watch [State], and keep it well above WithPrefetch.
+//   - FilterSubjects: several in one durable are fine. To change them is to change which messages are
+//     ever delivered, also of those that are stored already.
 //   - AckPolicy: explicit. None loses what is in hand, all acknowledges what is not done; both
 //     are refused, and so are ordered and other ephemeral consumers, whose position ends with them.
 //   - InactiveThreshold: the server deletes even a durable after it. One that is made again starts

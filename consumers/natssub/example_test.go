@@ -50,7 +50,7 @@ func Example() {
 
 	marks := memstore.New() // pgstore in a real program: it survives the process
 	seen := make(chan string, 3)
-	guard, err := dedup.NewTx(marks, "billing", dedup.FromHeader("Payment-Id"),
+	guard, err := dedup.NewTx(marks, "billing", dedup.FromHeader("Payment-Id"), 30*24*time.Hour,
 		func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 			_, err := tx.Add(ctx, "balance", -100)
 			return err

@@ -13,13 +13,14 @@ import (
 
 	"github.com/semel-dev/semel/consumers/natssub"
 	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/memstore"
 )
 
 // guard counts the effect of each message in a row of its own.
 func guard(t *testing.T, s *memstore.Store, fail func(body string) error) *dedup.TxGuard[*memstore.Tx] {
 	t.Helper()
-	g, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
+	g, err := dedup.NewTx(s, "billing", dedup.FromCoordinates(), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
 		if err := fail(string(m.Body)); err != nil {
 			return err
 		}
@@ -88,7 +89,7 @@ func TestAGuardsDeadLetterHoldsTheMessage(t *testing.T) {
 	}
 	settled(t, js)
 	r.stop()
-	dead, err := s.ListDead(t.Context(), "billing", 0, 10)
+	dead, err := s.ListDead(t.Context(), store.LetterFilter{Consumer: "billing"}, 0, 10)
 	if err != nil || len(dead) != 1 {
 		t.Fatalf("%d dead letters, %v", len(dead), err)
 	}
@@ -97,6 +98,70 @@ func TestAGuardsDeadLetterHoldsTheMessage(t *testing.T) {
 	}
 	if s.Get("effect/good") != 1 || s.Get("effect/bad") != 0 {
 		t.Error("wrong effects")
+	}
+}
+
+// Each process ends after one attempt. The store counts, so the third one gives the message up.
+func TestAGuardsAttemptsSurviveARestart(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, "bad")
+	s := memstore.New()
+	for range 3 {
+		begun, proceed := make(chan struct{}, 10), make(chan struct{})
+		r := consume(t, js, guard(t, s, func(string) error {
+			begun <- struct{}{}
+			<-proceed
+			return errors.New("no such account")
+		}), quick)
+		receive(t, begun)
+		r.cancel()
+		close(proceed)
+		if err := r.wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settled(t, js)
+	dead, err := s.ListDead(t.Context(), store.LetterFilter{Consumer: "billing"}, 0, 10)
+	if err != nil || len(dead) != 1 || dead[0].Attempts != 3 {
+		t.Errorf("dead letters %+v, %v", dead, err)
+	}
+}
+
+// Heartbeats do not reach the server, so it gives the message to another process while the first one
+// is at it. Both finish, and the first one's late acknowledgement is accepted.
+func TestAMessageInTwoProcessesAtATimeHasOneEffect(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t)
+	js := b.connect()
+	makeStream(t, js)
+	publish(t, js, "a")
+	s := memstore.New()
+	begun, proceed := make(chan struct{}, 10), make(chan struct{})
+	first := guard(t, s, func(string) error {
+		begun <- struct{}{}
+		<-proceed
+		return nil
+	})
+	cfg := jetstream.ConsumerConfig{Durable: durable, AckWait: shortWait}
+	slow, proxy := b.connectThrough()
+	r := consumeWith(t, slow, cfg, first)
+	receive(t, begun)
+	proxy.Freeze()
+	var runs atomic.Int64
+	second := guard(t, s, func(string) error { runs.Add(1); return nil })
+	o := consumeWith(t, js, cfg, second)
+	eventually(t, "the message in the second process", func() bool { return info(t, js).Delivered.Consumer >= 2 })
+	close(proceed)
+	settled(t, js)
+	proxy.Thaw()
+	publish(t, js, "b")
+	settled(t, js)
+	o.stop()
+	r.stop()
+	if n := s.Get("effect/a"); n != 1 || runs.Load() > 1 { // "b" may be the second's
+		t.Errorf("a took effect %d times, the second process ran %d handlers", n, runs.Load())
 	}
 }
 
@@ -137,7 +202,7 @@ func TestEveryEffectTakesPlaceOnceWhateverHappens(t *testing.T) {
 		}
 		settled(t, js)
 		stable.stop()
-		dead, err := s.ListDead(t.Context(), "", 0, total)
+		dead, err := s.ListDead(t.Context(), store.LetterFilter{}, 0, total)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const (
 	// copied: it is in hand already. One answer settles all copies of a delivery, so the
 	// later one is dropped.
 	copied
-	// late: the hand is closed.
+	// late: the hand is closed or paused.
 	late
 )
 
@@ -27,16 +27,23 @@ type hand struct {
 	work sync.Cond // for lanes: there may be something to take
 	room sync.Cond // for the intake: there may be room
 	held map[place]*held
-	// line waits for a lane. Suspects wait apart and are tried one at a time.
+	turn uint64 // of the next arrival
+	// busy are the keys of messages that lanes have; nil where keys have no order.
+	busy map[string]bool
+	// line waits for a lane, in turn. Suspects wait apart and are tried one at a time.
 	line, suspects []*held
 	trying         bool
 	// filling counts lanes that wait for their batch to fill.
 	filling int
+	paused  bool
 	closed  bool
 }
 
-func newHand(limit int, ordered bool) *hand {
+func newHand(limit int, ordered, keyed bool) *hand {
 	h := &hand{limit: limit, ordered: ordered, held: make(map[place]*held)}
+	if keyed {
+		h.busy = make(map[string]bool)
+	}
 	h.work.L, h.room.L = &h.mu, &h.mu
 	return h
 }
@@ -44,7 +51,7 @@ func newHand(limit int, ordered bool) *hand {
 func (h *hand) add(m *held) arrival {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closed || h.paused {
 		return late
 	}
 	if there := h.held[m.place]; there != nil {
@@ -52,7 +59,9 @@ func (h *hand) add(m *held) arrival {
 		return copied
 	}
 	h.held[m.place] = m
-	if m.suspect && !h.ordered {
+	m.turn = h.turn
+	h.turn++
+	if m.suspect && !h.ordered && m.key == "" {
 		h.suspects = append(h.suspects, m)
 	} else {
 		h.line = append(h.line, m)
@@ -62,35 +71,46 @@ func (h *hand) add(m *held) arrival {
 }
 
 // take waits for messages and returns at least one, or nil when the hand is closed. It waits
-// until fill of them are in line or the first has waited for linger, and then returns as
-// many as share says of those in line.
+// until fill of them are ready or the first has waited for linger, and then returns as
+// many as share says of those that are ready.
 func (h *hand) take(fill int, linger time.Duration, share func(waiting int) int) []*held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for !h.closed {
+		// Nothing is in line while the hand is paused.
 		if s := h.takeSuspect(); s != nil {
 			return []*held{s}
 		}
-		if len(h.line) == 0 {
+		ready, wait := h.ready()
+		if len(ready) > 0 {
+			left := linger - time.Since(ready[0].arrived)
+			if len(ready) >= fill || left <= 0 {
+				return h.takeLine(ready, share(len(ready)))
+			}
+			wait = left
+		}
+		if len(ready) == 0 && len(h.line) == 0 {
 			h.work.Wait()
 			continue
 		}
-		left := linger - time.Since(h.line[0].arrived)
-		if len(h.line) >= fill || left <= 0 {
-			return h.takeLine(share(len(h.line)))
-		}
-		h.filling++
-		h.room.Signal()
-		alarm := time.AfterFunc(left, func() {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.work.Broadcast()
-		})
-		h.work.Wait()
-		alarm.Stop()
-		h.filling--
+		h.await(wait)
 	}
 	return nil
+}
+
+// await waits until something changes, no longer than limit. What is in line cannot be handled
+// yet, so more may be asked for.
+func (h *hand) await(limit time.Duration) {
+	h.filling++
+	h.room.Signal()
+	alarm := time.AfterFunc(limit, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.work.Broadcast()
+	})
+	h.work.Wait()
+	alarm.Stop()
+	h.filling--
 }
 
 // takeSuspect returns one suspect at a time, and any of them: if one of them ends the
@@ -108,16 +128,21 @@ func (h *hand) takeSuspect() *held {
 	return s
 }
 
-// takeLine takes from the front, a suspect alone.
-func (h *hand) takeLine(n int) []*held {
-	n = min(max(n, 1), len(h.line))
+// takeLine takes the first n that are ready, a suspect alone.
+func (h *hand) takeLine(ready []*held, n int) []*held {
+	n = min(max(n, 1), len(ready))
 	for i := 1; i < n; i++ {
-		if h.line[i].suspect || h.line[0].suspect {
+		if ready[i].suspect || ready[0].suspect {
 			n = i
 		}
 	}
-	batch := h.line[:n:n]
-	if h.line = h.line[n:]; len(h.line) > 0 {
+	batch := ready[:n:n]
+	if h.busy == nil {
+		h.line = h.line[n:]
+	} else {
+		h.takeKeys(batch)
+	}
+	if len(h.line) > 0 {
 		h.work.Broadcast()
 	}
 	return batch
@@ -165,6 +190,12 @@ func (h *hand) free() int {
 	return 0
 }
 
+func (h *hand) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.held)
+}
+
 // all returns what is in hand at this moment.
 func (h *hand) all() []*held {
 	h.mu.Lock()
@@ -176,14 +207,33 @@ func (h *hand) all() []*held {
 	return list
 }
 
+// pause lets nothing in until resume, and returns what no lane has taken.
+func (h *hand) pause() []*held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused = true
+	return h.empty()
+}
+
+func (h *hand) resume() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused = false
+	h.room.Broadcast()
+}
+
 // close lets nothing more in or out and returns what no lane has taken.
 func (h *hand) close() []*held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
+	h.room.Broadcast()
+	return h.empty()
+}
+
+func (h *hand) empty() []*held {
 	rest := append(h.line, h.suspects...)
 	h.line, h.suspects = nil, nil
 	h.work.Broadcast()
-	h.room.Broadcast()
 	return rest
 }

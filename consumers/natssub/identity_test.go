@@ -3,12 +3,14 @@ package natssub_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/semel-dev/semel/consumers/natssub"
 	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/memstore"
@@ -143,11 +145,41 @@ func TestNothingNewIsTakenForADuplicateAfterTheStreamLostItsState(t *testing.T) 
 	}
 	b.start()
 	eventually(t, "reconnected", js.Conn().IsConnected)
+	log := &lines{}
+	r = consume(t, js, g, natssub.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	eventually(t, "a report", func() bool {
+		return log.contain("level=WARN") && log.contain("the stream counts from its beginning again")
+	})
 	publish(t, js, "c", "d")
-	r = consume(t, js, g)
 	settled(t, js)
 	r.stop()
 	for _, body := range []string{"a", "b", "c", "d"} {
+		if n := s.Get("effect/" + body); n != 1 {
+			t.Errorf("%s took effect %d times, want once", body, n)
+		}
+	}
+}
+
+// A durable that was deleted begins anew; the marks absorb what comes again.
+func TestADurableThatIsMadeAgainReplaysTheStreamAndTheMarksAbsorbIt(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, numbered(10)...)
+	s := memstore.New()
+	g := guard(t, s, never)
+	for range 2 {
+		r := consume(t, js, g)
+		settled(t, js)
+		r.stop()
+		if i := info(t, js); i.Delivered.Consumer != 10 {
+			t.Errorf("%d deliveries, want 10", i.Delivered.Consumer)
+		}
+		if err := js.DeleteConsumer(t.Context(), stream, durable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, body := range numbered(10) {
 		if n := s.Get("effect/" + body); n != 1 {
 			t.Errorf("%s took effect %d times, want once", body, n)
 		}

@@ -42,12 +42,14 @@ func (i *intake) loop() {
 		}
 		if err == nil {
 			failures = 0
+			i.health.well()
 			continue
 		}
 		failures++
+		i.health.unwell(err)
 		i.log.Warn("messages cannot be fetched", "error", err)
 		if err = final(err); err == nil {
-			i.pause(reopen.Delay(failures))
+			i.wait(reopen.Delay(failures))
 			err = i.look()
 		}
 		if err != nil {
@@ -60,6 +62,12 @@ func (i *intake) loop() {
 // fetch asks for n messages and returns when all of them have arrived, the run ends, or
 // something is wrong that the client does not repair.
 func (i *intake) fetch(n int) error {
+	shut, changed := i.gate.watch()
+	if shut || i.stopping() {
+		return nil
+	}
+	i.asks()
+	defer i.giveReturns()
 	trouble := make(chan error, 1)
 	var arrived atomic.Int64
 	window, err := i.source.Consume(
@@ -73,6 +81,9 @@ func (i *intake) fetch(n int) error {
 		jetstream.PullHeartbeat(min(pullHeartbeat, i.expiry/2)),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			if repaired(err) {
+				if errors.Is(err, jetstream.ErrNoHeartbeat) {
+					i.health.silent(err)
+				}
 				i.log.Info("the client asks for messages again", "reason", err)
 				return
 			}
@@ -92,6 +103,7 @@ func (i *intake) fetch(n int) error {
 			err = errors.New("the client stopped fetching")
 		}
 	case err = <-trouble:
+	case <-changed:
 	case <-i.live.Done():
 	}
 	// Drain takes the request back and then waits for what the server had sent until then, so
@@ -139,6 +151,7 @@ func (i *intake) look() error {
 	switch {
 	case err == nil:
 		i.missed = 0
+		i.health.well()
 		// Somebody may have changed what a request may ask for.
 		t, _, err := i.Consumer.terms(info.Config)
 		if err != nil {
@@ -163,6 +176,11 @@ func (r *run) arrive(msg jetstream.Msg) {
 		return
 	}
 	r.memory.recall(h)
+	if h.key, err = r.keyOf(h.message); err != nil {
+		r.end(err)
+		r.giveBack(h, 0)
+		return
+	}
 	switch r.hand.add(h) {
 	case copied:
 		r.log.Debug("a copy of a message in hand was dropped", "sequence", h.place.sequence, "deliveries", h.deliveries)

@@ -40,10 +40,12 @@ func (r *run) lane() {
 			regular = true
 			return
 		}
+		keys := r.hand.keysOf(batch)
 		r.handle(batch)
 		if batch[0].suspect {
 			r.hand.tried()
 		}
+		r.hand.leave(keys)
 	}
 }
 
@@ -64,7 +66,7 @@ func (r *run) share(waiting int) int {
 
 // handle goes on until every message of the batch is settled or given back.
 func (r *run) handle(batch []*held) {
-	for len(batch) > 0 && !r.stopping() {
+	for len(batch) > 0 && !r.stopping() && !r.Paused() {
 		if h := batch[0]; h.vanished >= max(r.policy.MaxAttempts, minVanished) {
 			// It is counted before it runs, or it would end this process as well.
 			err := fmt.Errorf("delivered %d times, of which %d had no result: the process may have ended over it each time",
@@ -135,8 +137,13 @@ func (r *run) decide(batch []*held, result dedup.Result) []*held {
 	h := batch[0]
 	h.streak++
 	d := r.policy.Decide(result, h.spent, h.streak)
-	if d.Spent {
-		h.spent++
+	switch {
+	case d.Spent && d.Action == consumers.Retry:
+		if r.spend(h); h.spent >= r.policy.MaxAttempts {
+			d.Action = consumers.Bury
+		}
+	case d.Spent:
+		h.spent++ // It is the last one, whatever others have counted.
 	}
 	switch d.Action {
 	case consumers.Retry:
@@ -168,11 +175,13 @@ func (r *run) retry(batch []*held, result dedup.Result, after time.Duration) []*
 	r.log.Warn("message not settled; trying again", "sequence", h.place.sequence, "outcome", result.Outcome.String(),
 		"fault", result.Fault.String(), "attempts", h.spent, "after", after, "error", result.Err)
 	switch {
-	case r.ordered, outage, last:
+	case r.ordered, outage, last && h.key == "":
 		// In an outage the next message would fare no better, every nak would raise the count by
 		// which processes that end are noticed, and the server's last delivery comes but once.
-		r.pause(after)
+		r.wait(after)
 		return batch
+	case h.key != "":
+		return r.holdBack(batch, after)
 	default:
 		r.giveBack(h, after)
 		return batch[1:]

@@ -17,6 +17,8 @@ type history struct {
 	// vanished are deliveries whose end nobody here knows: other processes gave the message
 	// back, or ended while they had it.
 	vanished int
+	// counted: the processor has been asked to count an attempt.
+	counted bool
 }
 
 type record struct {

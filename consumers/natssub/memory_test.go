@@ -73,7 +73,7 @@ func TestSuspectsGetPastTheOneThatEndsTheProcess(t *testing.T) {
 		left[i] = true
 	}
 	for range minVanished * 2 { // twice, so that chance does not decide the test
-		h := newHand(1000, false)
+		h := newHand(1000, false, false)
 		for i := range left {
 			m := message(i, 3)
 			m.suspect = true
@@ -98,7 +98,7 @@ func TestSuspectsGetPastTheOneThatEndsTheProcess(t *testing.T) {
 }
 
 func TestTheLineIsTakenFromTheFrontAndASuspectAlone(t *testing.T) {
-	h := newHand(100, true)
+	h := newHand(100, true, false)
 	for i := range uint64(6) {
 		m := message(i, 1)
 		m.suspect = i == 2
@@ -118,6 +118,21 @@ func TestTheLineIsTakenFromTheFrontAndASuspectAlone(t *testing.T) {
 	}
 	for _, m := range h.close() {
 		t.Errorf("message %d is left", m.place.sequence)
+	}
+}
+
+func TestAPausedHandTakesNothingIn(t *testing.T) {
+	h := newHand(10, false, false)
+	h.add(message(1, 1))
+	if rest := h.pause(); len(rest) != 1 {
+		t.Errorf("%d messages left, want 1", len(rest))
+	}
+	if got := h.add(message(2, 1)); got != late {
+		t.Errorf("arrival %d while paused, want late", got)
+	}
+	h.resume()
+	if got := h.add(message(3, 1)); got != taken {
+		t.Errorf("arrival %d after that, want taken", got)
 	}
 }
 

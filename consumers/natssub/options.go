@@ -21,9 +21,13 @@ type config struct {
 	lanes    int
 	lanesSet bool
 	ordered  bool
-	batched  bool
-	batch    int
-	linger   time.Duration
+
+	orderBy    func(dedup.Message) []byte
+	orderBySet bool
+
+	batched bool
+	batch   int
+	linger  time.Duration
 
 	prefetch    int
 	prefetchSet bool
@@ -32,7 +36,9 @@ type config struct {
 	drain    time.Duration
 	ackLimit time.Duration
 	buryless bool
-	log      *slog.Logger
+
+	requireKeep bool
+	log         *slog.Logger
 }
 
 // WithConcurrency runs n handlers at a time; the default is 8, or 2 with [WithBatch]. Each
@@ -137,6 +143,10 @@ func (c *config) settle(p dedup.Processor) error {
 		return fmt.Errorf("WithPolicy: %w", err)
 	}
 	switch {
+	case c.orderBySet && c.orderBy == nil:
+		return fmt.Errorf("WithOrderBy(nil): say what the key is, or leave the option out")
+	case c.orderBySet && c.ordered:
+		return fmt.Errorf("WithOrder and WithOrderBy exclude each other: the first keeps the order of all messages, so leave out one of them")
 	case c.lanes < 1:
 		return fmt.Errorf("WithConcurrency(%d): at least one handler has to run", c.lanes)
 	case c.batch < 1:

@@ -23,8 +23,8 @@ type run struct {
 	base, live, handling context.Context
 	stop, cancel         context.CancelFunc
 
+	busy atomic.Int64 // messages that handlers have
 	pace atomic.Int64 // nanoseconds that a message takes, smoothed
-	busy atomic.Int64 // messages being processed
 	// givenBack counts answers whose arrival at the server a flush has to confirm.
 	givenBack atomic.Int64
 
@@ -34,6 +34,9 @@ type run struct {
 	// left: Run has gone, and handlers that return now are nobody's.
 	left    bool
 	answers sync.WaitGroup
+	// asking: the server has, or may have, a request of this process. Returns wait for its end.
+	asking  bool
+	returns []giving
 }
 
 func newRun(ctx context.Context, c *Consumer, source jetstream.Consumer, t terms) *run {
@@ -41,7 +44,7 @@ func newRun(ctx context.Context, c *Consumer, source jetstream.Consumer, t terms
 		Consumer: c,
 		source:   source,
 		terms:    t,
-		hand:     newHand(t.hand, c.ordered),
+		hand:     newHand(t.hand, c.ordered, c.orderBy != nil),
 		base:     context.WithoutCancel(ctx),
 	}
 	r.live, r.stop = context.WithCancel(r.base)
@@ -55,18 +58,20 @@ func (r *run) work(ctx context.Context) error {
 	defer r.cancel()
 
 	quiet := make(chan struct{})
-	var beats, fetching, lanes sync.WaitGroup
+	var beats, obeying, fetching, lanes sync.WaitGroup
 	beats.Go(func() { r.heartbeats(quiet) })
+	obeying.Go(r.obey)
 	fetching.Go((&intake{run: r, size: r.terms.window, expiry: r.terms.expiry}).loop)
 	for range r.lanes {
 		lanes.Go(r.lane)
 	}
 
 	<-r.live.Done()
-	// What has not begun goes back first: somebody else may have a free hand for it.
+	obeying.Wait()
 	r.giveBackAll(r.hand.close())
 	r.drainLanes(&lanes)
 	fetching.Wait()
+	r.giveReturns() // of lanes that took something back while the intake was ending
 
 	r.mu.Lock()
 	r.left = true
@@ -129,6 +134,7 @@ func (r *run) end(cause error) {
 		return
 	}
 	r.cause = cause
+	r.health.awaits(errEnded)
 	r.stop()
 }
 
@@ -142,13 +148,22 @@ func (r *run) gone() bool {
 
 func (r *run) stopping() bool { return r.live.Err() != nil }
 
-// pause waits for d or for the end of the run.
-func (r *run) pause(d time.Duration) {
+// wait waits for d, for the end of the run, or until the consumer is paused.
+func (r *run) wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.live.Done():
+	for {
+		shut, changed := r.gate.watch()
+		if shut {
+			return
+		}
+		select {
+		case <-changed:
+			continue
+		case <-timer.C:
+		case <-r.live.Done():
+		}
+		return
 	}
 }
 

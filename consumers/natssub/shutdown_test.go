@@ -231,3 +231,38 @@ func TestAProcessorThatBreaksItsContractEndsRun(t *testing.T) {
 type mute struct{ processor }
 
 func (*mute) ProcessBatch(context.Context, []dedup.Message) []dedup.Result { return nil }
+
+// The server would deliver what is given back to the request that is still open, and what is given
+// back again, until its count of deliveries looks like a message that ends processes.
+func TestWhatIsGivenBackAtTheEndDoesNotComeBackToTheSameProcess(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, numbered(20)...)
+	const rounds = 10
+	for range rounds {
+		r := consume(t, js, &processor{process: func(context.Context, dedup.Message) dedup.Result {
+			return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultSetup, Err: errNoTables}
+		}})
+		if err := r.wait(); !errors.Is(err, errNoTables) || errors.Is(err, natssub.ErrNotClean) {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	c, err := js.Consumer(t.Context(), stream, durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := c.Fetch(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for msg := range batch.Messages() {
+		meta, err := msg.Metadata()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if meta.NumDelivered > rounds+1 {
+			t.Errorf("message %s was delivered %d times in %d runs", msg.Data(), meta.NumDelivered, rounds)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/semel-dev/semel/consumers"
 	"github.com/semel-dev/semel/consumers/natssub"
 	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/store"
 )
 
 func TestNewSaysWhatIsWrong(t *testing.T) {
@@ -36,6 +37,7 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		{"stream's name is empty", js, "", good, &processor{}, nil},
 		{"processor is nil", js, stream, good, nil, nil},
 		{"cannot bury", js, stream, good, plain{}, nil},
+		{"position fence", js, stream, good, &fenced{yes: true}, nil},
 		{"ephemeral", js, stream, with(func(c *jetstream.ConsumerConfig) { c.Durable, c.Name = "", "x" }), &processor{}, nil},
 		{"differ", js, stream, with(func(c *jetstream.ConsumerConfig) { c.Name = "x" }), &processor{}, nil},
 		{"pull consumer", js, stream, with(func(c *jetstream.ConsumerConfig) { c.DeliverSubject = "x" }), &processor{}, nil},
@@ -49,6 +51,8 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		{"WithPrefetch(-1)", js, stream, good, &processor{}, []natssub.Option{natssub.WithPrefetch(-1)}},
 		{"option is nil", js, stream, good, &processor{}, []natssub.Option{nil}},
 		{"exclude each other", js, stream, good, &processor{}, []natssub.Option{natssub.WithConcurrency(2), natssub.WithOrder()}},
+		{"exclude each other", js, stream, good, &processor{}, []natssub.Option{natssub.WithOrderBy(byKey), natssub.WithOrder()}},
+		{"WithOrderBy(nil)", js, stream, good, &processor{}, []natssub.Option{natssub.WithOrderBy(nil)}},
 		{"dedup.BatchProcessor", js, stream, good, &processor{}, []natssub.Option{natssub.WithBatch(2, 0)}},
 		{"WithBatch(0", js, stream, good, &batches{}, []natssub.Option{natssub.WithBatch(0, 0)}},
 		{"linger", js, stream, good, &batches{}, []natssub.Option{natssub.WithBatch(2, -1)}},
@@ -70,6 +74,32 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	if _, err := natssub.Bind(js, stream, "", &processor{}); err == nil {
 		t.Error("Bind to a durable without a name was accepted")
 	}
+}
+
+// fenced is a processor that may have a position fence.
+type fenced struct {
+	processor
+	yes bool
+}
+
+func (f *fenced) Fenced() bool { return f.yes }
+
+func (f *fenced) Applied(context.Context, string, int) (store.Applied, error) {
+	panic("asked without a fence")
+}
+
+func (f *fenced) RestartFence(context.Context, string, int, store.Applied, int64) (store.Applied, error) {
+	panic("asked without a fence")
+}
+
+func TestAProcessorThatCouldHaveAFenceAndHasNoneIsTaken(t *testing.T) {
+	t.Parallel()
+	js := startBroker(t).connect()
+	makeStream(t, js)
+	publish(t, js, "a")
+	r := consume(t, js, &fenced{})
+	settled(t, js)
+	r.stop()
 }
 
 // checked is a processor that is not ready.

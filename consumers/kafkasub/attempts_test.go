@@ -1,0 +1,360 @@
+package kafkasub_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/semel-dev/semel/consumers/kafkasub"
+	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/integration/servers"
+	"github.com/semel-dev/semel/store"
+)
+
+// tallies is what a store counts of attempts, and what was asked of it.
+type tallies struct {
+	mu            sync.Mutex
+	spent, starts map[dedup.Position]int
+	owners        map[int]string // of partitions; empty after Leave
+	entered       map[int]bool
+	startErr      func() error
+	spendErr      error
+	log           []string
+}
+
+func newTallies() *tallies {
+	return &tallies{spent: map[dedup.Position]int{}, starts: map[dedup.Position]int{}, owners: map[int]string{}, entered: map[int]bool{}}
+}
+
+func (c *tallies) Counts() bool { return true }
+
+func (c *tallies) asked(what string, m dedup.Message) {
+	c.log = append(c.log, what+" "+string(m.Body))
+}
+
+func (c *tallies) Spend(_ context.Context, m dedup.Message) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked("spend", m)
+	if c.spendErr != nil {
+		return 0, c.spendErr
+	}
+	c.spent[m.Position]++
+	return c.spent[m.Position], nil
+}
+
+func (c *tallies) Start(_ context.Context, m dedup.Message) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked("start", m)
+	if c.startErr != nil {
+		if err := c.startErr(); err != nil {
+			return 0, err
+		}
+	}
+	c.starts[m.Position]++
+	return c.starts[m.Position], nil
+}
+
+func (c *tallies) Forget(_ context.Context, m dedup.Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked("forget", m)
+	delete(c.spent, m.Position)
+	delete(c.starts, m.Position)
+	return nil
+}
+
+func (c *tallies) Enter(_ context.Context, _ string, partition int, owner string) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	former, entered := c.owners[partition], c.entered[partition]
+	c.owners[partition], c.entered[partition] = owner, true
+	return !entered || former == "" || former == owner, nil
+}
+
+func (c *tallies) Leave(_ context.Context, _ string, partition int, owner string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners[partition] == owner {
+		c.owners[partition] = ""
+	}
+	return nil
+}
+
+// die makes it look as if the owner of the partitions had died.
+func (c *tallies) die(partitions int) {
+	for p := range partitions {
+		c.owners[p], c.entered[p] = "somebody who died", true
+	}
+}
+
+// wants compares what was asked of the counter, and that nothing is left.
+func (c *tallies) wants(t *testing.T, want ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.log, want) {
+		t.Errorf("the counter was asked\n%q, want\n%q", c.log, want)
+	}
+	c.isEmpty(t)
+}
+
+func (c *tallies) isEmpty(t *testing.T) {
+	t.Helper()
+	if len(c.spent) > 0 || len(c.starts) > 0 {
+		t.Errorf("counts are left: %v and %v", c.spent, c.starts)
+	}
+}
+
+type counting struct {
+	each
+	*tallies
+}
+
+func TestAttemptsOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int][]int{3: {1, 2, 1}, 5: {1, 2, 1, 4, 5}} {
+		b := startBroker(t, 1)
+		produce(t, b, 0, "m0", "m1")
+		count := newTallies()
+		first := newFake(failOn("m0", failed(store.FaultHandler, "poison")))
+		r := run(t, newConsumer(t, groupConfig(b), counting{each{first}, count}, kafkasub.WithPolicy(slowPolicy(limit))))
+		first.untilCalls(t, 2)
+		eventually(t, "the second attempt is counted", func() bool {
+			count.mu.Lock()
+			defer count.mu.Unlock()
+			return len(count.log) == 2
+		})
+		r.stop(t)
+		// As in another process: what this one knows, it has from the counter.
+		second := newFake(first.answer)
+		r = run(t, newConsumer(t, groupConfig(b), counting{each{second}, count}, fastPolicy(limit)))
+		untilCommitted(t, b, 0, 2)
+		r.stop(t)
+		if got := slices.Concat(first.attempts("m0"), second.attempts("m0")); !slices.Equal(got, want) {
+			t.Errorf("attempts %v, want %v: %d in all", got, want, limit)
+		}
+		if len(second.buried) != 1 || second.buried[0].Attempt != limit {
+			t.Errorf("buried %+v, want it with its %d attempts", second.buried, limit)
+		}
+		count.wants(t, append(slices.Repeat([]string{"spend m0"}, limit), "forget m0")...)
+	}
+}
+
+func TestAttemptsAreCountedInMemoryWhereTheCounterFails(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	produce(t, b, 0, "m0", "m1")
+	count := newTallies()
+	count.spendErr = errors.New("down")
+	p := newFake(failOn("m0", failed(store.FaultHandler, "poison")))
+	book, log := newLogBook(t)
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}, log, fastPolicy(3)))
+	untilCommitted(t, b, 0, 2)
+	r.stop(t)
+	if got := p.attempts("m0"); !slices.Equal(got, []int{1, 2, 3}) || len(p.buried) != 1 {
+		t.Errorf("attempts %v and buried %v", got, bodies(p.buried))
+	}
+	if !book.has("an attempt is counted in this process alone", "down") {
+		t.Error("nobody was told")
+	}
+}
+
+func TestNothingIsCountedWhereNothingFailsAndNobodyDied(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	produce(t, b, 0, numbered("m", 50)...)
+	count := newTallies()
+	for round := range int64(2) { // the second one takes over in order
+		p := newFake(always)
+		r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}))
+		untilCommitted(t, b, 0, 50*(round+1))
+		r.stop(t)
+		produce(t, b, 0, numbered("m", 50)...)
+	}
+	count.wants(t)
+}
+
+// After a death the first messages of every partition go one at a time in the whole process, each
+// with its start counted; then all is as usual.
+func TestAfterADeathMessagesGoOneAtATime(t *testing.T) {
+	t.Parallel()
+	const prefetch, every = 10, 60
+	b := startBroker(t, 2)
+	produce(t, b, 0, numbered("a", every)...)
+	produce(t, b, 1, numbered("b", every)...)
+	count := newTallies()
+	count.die(2)
+	kept := newMarks()
+	var suspects atomic.Int64
+	p := newFake(nil)
+	p.answer = func(ctx context.Context, m dedup.Message) dedup.Result {
+		count.mu.Lock()
+		started := count.starts[m.Position] > 0
+		count.mu.Unlock()
+		if started {
+			if n := suspects.Add(1); n > 1 {
+				t.Errorf("%d messages under suspicion run at the same time", n)
+			}
+			time.Sleep(time.Millisecond)
+			suspects.Add(-1)
+		}
+		return kept.apply(ctx, m)
+	}
+	for i := range int64(15) { // done by whoever died, and never committed
+		kept.applied[dedup.Position{Broker: "kafka", Log: topic, Partition: 0, Offset: i, Time: timeOf(t, b, 0, i)}] = true
+	}
+	book, log := newLogBook(t)
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}, log, kafkasub.WithPrefetch(prefetch)))
+	untilCommitted(t, b, 0, every)
+	untilCommitted(t, b, 1, every)
+	r.stop(t)
+	if !book.has("has not left the partition in order", "partition=1") {
+		t.Error("nobody was told")
+	}
+	count.mu.Lock()
+	defer count.mu.Unlock()
+	count.isEmpty(t)
+	var want []string
+	for i := range 15 + prefetch {
+		want = append(want, fmt.Sprintf("start a%d", i), fmt.Sprintf("forget a%d", i))
+	}
+	got := slices.DeleteFunc(slices.Clone(count.log), func(s string) bool { return strings.Contains(s, " b") })
+	if !slices.Equal(got, want) {
+		t.Errorf("the counter was asked\n%q, want\n%q", got, want)
+	}
+	if len(count.log)-len(got) != 2*prefetch {
+		t.Errorf("the counter was asked %d times of the other partition, want %d", len(count.log)-len(got), 2*prefetch)
+	}
+}
+
+// timeOf returns the time that the broker keeps with a record.
+func timeOf(t *testing.T, b *servers.Kfake, partition int32, offset int64) time.Time {
+	t.Helper()
+	return recordAt(t, b, partition, offset).Timestamp.UTC()
+}
+
+func TestMessageThatWasBegunTooOftenIsBuriedBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]kafkasub.Option{"one lane": nil, "lanes": {kafkasub.WithConcurrency(3)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBroker(t, 1)
+			produce(t, b, 0, numbered("m", 8)...)
+			count := newTallies()
+			count.die(1)
+			at := dedup.Position{Broker: "kafka", Log: topic, Offset: 2, Time: timeOf(t, b, 0, 2)}
+			count.starts[at] = 3
+			p := newFake(failOn("m5", failed(store.FaultHandler, "poison")))
+			var reason atomic.Value
+			p.bury = func(_ context.Context, m dedup.Message, err error) dedup.Result {
+				if string(m.Body) == "m2" {
+					reason.Store(err.Error())
+				}
+				return dedup.Result{Outcome: dedup.Buried}
+			}
+			r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}, append(opts, fastPolicy(5))...))
+			untilCommitted(t, b, 0, 8)
+			r.stop(t)
+			if got := p.attempts("m2"); len(got) > 0 || len(p.buried) != 2 {
+				t.Errorf("attempts %v, buried %v", got, bodies(p.buried))
+			}
+			if got, _ := reason.Load().(string); !strings.Contains(got, "the process may have died of it 3 times") {
+				t.Errorf("buried for %q", got)
+			}
+			// What fails does not kill: one start is enough, and its attempts are its own.
+			if got := p.attempts("m5"); !slices.Equal(got, []int{1, 2, 3, 4, 5}) {
+				t.Errorf("attempts of the one that fails: %v", got)
+			}
+			count.mu.Lock()
+			defer count.mu.Unlock()
+			count.isEmpty(t)
+			if n := len(slices.DeleteFunc(slices.Clone(count.log), func(s string) bool { return s != "start m5" })); n != 1 {
+				t.Errorf("%d starts of the one that fails", n)
+			}
+		})
+	}
+}
+
+func TestMessageThatWasBegunTooOftenStopsAConsumerWithoutDeadLetters(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	produce(t, b, 0, "m0")
+	count := newTallies()
+	count.die(1)
+	count.starts[dedup.Position{Broker: "kafka", Log: topic, Time: timeOf(t, b, 0, 0)}] = 3
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{newFake(always)}, count}, kafkasub.WithoutDeadLetters()))
+	if err := r.wait(t); err == nil || !strings.Contains(err.Error(), "may have died of it 3 times") {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestMessageWhoseStartCannotBeCountedDoesNotRun(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	produce(t, b, 0, "m0")
+	count := newTallies()
+	count.die(1)
+	var tries atomic.Int64
+	count.startErr = func() error {
+		if tries.Add(1) < 4 {
+			return errors.New("down")
+		}
+		return nil
+	}
+	p := newFake(func(context.Context, dedup.Message) dedup.Result {
+		if tries.Load() != 4 {
+			t.Error("it ran without its start being counted")
+		}
+		return applied
+	})
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}))
+	untilCommitted(t, b, 0, 1)
+	r.stop(t)
+	if got := p.attempts("m0"); !slices.Equal(got, []int{1}) {
+		t.Errorf("attempts %v", got)
+	}
+}
+
+// A handler that hangs and is left behind is no orderly end.
+func TestHungHandlerIsAnOwnerThatHasNotLeft(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 2)
+	produce(t, b, 0, "hang", "m1")
+	produce(t, b, 1, "other")
+	count := newTallies()
+	goOn, gone := make(chan struct{}), make(chan struct{})
+	p := newFake(func(_ context.Context, m dedup.Message) dedup.Result {
+		if string(m.Body) == "hang" {
+			<-goOn
+			defer close(gone)
+		}
+		return applied
+	})
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}, kafkasub.WithDrain(50*time.Millisecond)))
+	p.untilCalls(t, 2)
+	untilCommitted(t, b, 1, 1)
+	r.cancel()
+	if err := r.wait(t); !errors.Is(err, kafkasub.ErrNotClean) {
+		t.Errorf("Run = %v", err)
+	}
+	count.mu.Lock()
+	if count.owners[0] == "" || count.owners[1] != "" {
+		t.Errorf("owners %v, want that of partition 0 to be there yet", count.owners)
+	}
+	count.mu.Unlock()
+	close(goOn)
+	<-gone
+	next := newFake(always)
+	r = run(t, newConsumer(t, groupConfig(b), counting{each{next}, count}))
+	untilCommitted(t, b, 0, 2)
+	r.stop(t)
+	count.wants(t, "start hang", "forget hang", "start m1", "forget m1")
+}

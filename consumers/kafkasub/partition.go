@@ -1,0 +1,270 @@
+package kafkasub
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/semel-dev/semel/dedup"
+)
+
+// partition is what a generation owns of a topic: a feed that reads it, lanes that handle what was
+// read, and the knowledge of what is settled. The feed divides the messages among the lanes by
+// their ordering key. An offset may be committed when no lane has anything unsettled before it.
+type partition struct {
+	at      place
+	conf    *config
+	feed    *feed
+	lanes   []*lane
+	commits *commits
+	log     *slog.Logger
+	fail    func(error)    // stops the consumer
+	known   map[int64]head // heads of the last generation, by their offset
+
+	counter   dedup.Counter // nil: nobody counts
+	owner     string        // the name under which it enters
+	entered   atomic.Bool
+	suspicion suspicion
+
+	mu      sync.Mutex
+	tracker tracker
+	full    bool          // the feed waits for places
+	restart func()        // makes the feed begin anew
+	room    chan struct{} // tells it that there is one
+
+	settled, end, progress atomic.Int64 // for whoever asks
+}
+
+func newPartition(g *generation, at place, start int64) *partition {
+	kept := g.known(at)
+	p := &partition{
+		at: at, conf: &g.conf, commits: g.commits, log: g.logAt(at), fail: g.fail, known: kept.heads,
+		counter: g.counter, owner: fmt.Sprintf("%s/%d", g.gen.MemberID, g.gen.ID),
+		tracker: newTracker(g.conf.prefetch), room: make(chan struct{}, 1),
+	}
+	p.settled.Store(-1)
+	p.end.Store(-1)
+	p.progress.Store(kept.progress.UnixNano())
+	p.feed = newFeed(g, p, start)
+	for range g.conf.lanes {
+		p.lanes = append(p.lanes, newLane(g, p))
+	}
+	return p
+}
+
+// admit takes up what the feed has read. It waits while all places are taken, and reports false
+// when ctx has ended.
+func (p *partition) admit(ctx context.Context, it item) bool {
+	if it.end >= 0 {
+		p.end.Store(it.end)
+	}
+	switch it.kind {
+	case started:
+		p.commits.begin(p.at, it.start)
+		p.settled.Store(it.start)
+		return true
+	case marker:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if ctx.Err() != nil {
+			return false
+		}
+		if offset := it.m.Position.Offset; !p.tracker.extend(offset) {
+			p.reached(offset+1, false)
+		}
+		return true
+	case restarted:
+		if !p.lockWithRoom(ctx, 1) {
+			return false
+		}
+		defer p.mu.Unlock()
+		p.tracker.restart(it.start)
+		p.advance()
+		return true
+	}
+	key, err := p.orderingKey(&it.m)
+	if err != nil {
+		p.fail(err)
+		return false
+	}
+	if !p.lockWithRoom(ctx, 1) {
+		return false
+	}
+	l := p.laneOf(key, it.m.Position.Offset)
+	wake := l.post(&it.m, p.tracker.add(it.m.Position.Offset))
+	p.mu.Unlock()
+	if wake {
+		l.rouse()
+	}
+	return true
+}
+
+// lockWithRoom returns with the lock held and places free, or without the lock when ctx has ended.
+func (p *partition) lockWithRoom(ctx context.Context, places int) bool {
+	p.mu.Lock()
+	for p.tracker.free() < places {
+		p.full = true
+		for _, l := range p.lanes {
+			l.rouse() // nothing will come any more that a batch could wait for
+		}
+		p.mu.Unlock()
+		select {
+		case <-p.room:
+		case <-ctx.Done():
+			return false
+		}
+		p.mu.Lock()
+	}
+	if ctx.Err() != nil {
+		p.mu.Unlock() // what was read is of no use any more
+		return false
+	}
+	return true
+}
+
+// drained waits until everything that was admitted is settled. It reports false when ctx has ended.
+func (p *partition) drained(ctx context.Context) bool {
+	if !p.lockWithRoom(ctx, len(p.tracker.ring)) {
+		return false
+	}
+	p.mu.Unlock()
+	return true
+}
+
+// reading returns the context for the feed to read in. It ends when ctx or the reading does, or when
+// a lane calls beginAnew.
+func (p *partition) reading(ctx context.Context) (reading context.Context, end func()) {
+	reading, end = context.WithCancel(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restart = end
+	return reading, end
+}
+
+// rereads makes the feed ask again where to begin.
+func (p *partition) rereads() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restart()
+}
+
+// beginAnew drops everything that is not settled and makes the feed ask again where to begin. It is
+// called by the only lane that there is.
+func (p *partition) beginAnew(l *lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.restart()
+	p.tracker.first = p.tracker.next
+	l.inbox, l.queue, l.unsettled = queue{}, queue{}, 0
+}
+
+// settle says that messages of the lane are settled.
+func (p *partition) settle(l *lane, numbers []uint64) {
+	if len(numbers) == 0 {
+		return
+	}
+	p.progress.Store(time.Now().UnixNano())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.unsettled -= len(numbers)
+	p.tracker.finish(numbers)
+	p.advance()
+	// The feed is woken for more than one place, or it and a lane would take turns at every message.
+	if p.full && p.tracker.free() > len(p.tracker.ring)/4 {
+		p.full = false
+		select {
+		case p.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (p *partition) advance() {
+	if next, again, moved := p.tracker.advance(); moved {
+		p.reached(next, again)
+	}
+}
+
+// reached is called with the lock held, so that commits hears of a new log before its records.
+func (p *partition) reached(next int64, again bool) {
+	p.settled.Store(next)
+	if again {
+		p.commits.restart(p.at, next)
+		return
+	}
+	p.commits.settled(p.at, next)
+}
+
+// atEnd says that the feed has nothing more to read. If everything is settled, that is progress.
+func (p *partition) atEnd() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tracker.isEmpty() {
+		p.progress.Store(time.Now().UnixNano())
+	}
+}
+
+var seed = maphash.MakeSeed()
+
+// laneOf returns the lane for a message: that of its ordering key, or, where it has none, the one
+// with the least to do.
+func (p *partition) laneOf(key []byte, offset int64) *lane {
+	n := len(p.lanes)
+	if n == 1 {
+		return p.lanes[0]
+	}
+	if len(key) > 0 {
+		return p.lanes[maphash.Bytes(seed, key)%uint64(n)]
+	}
+	least := p.lanes[int(offset%int64(n))]
+	for _, l := range p.lanes {
+		if l.unsettled < least.unsettled {
+			least = l
+		}
+	}
+	return least
+}
+
+// orderingKey is where a panic of the caller's function becomes an error: without the key nobody
+// knows what the message must not overtake.
+func (p *partition) orderingKey(m *dedup.Message) (key []byte, err error) {
+	if p.conf.orderBy == nil || len(p.lanes) == 1 {
+		return m.Key, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%s@%d: the function of WithOrderBy panicked: %v\n%s", p.at, m.Position.Offset, v, debug.Stack())
+		}
+	}()
+	return p.conf.orderBy(*m), nil
+}
+
+// keepsake is asked when the partition is given up.
+func (p *partition) keepsake() keepsake {
+	heads, settled := map[int64]head{}, p.settled.Load()
+	for offset, h := range p.known {
+		if offset >= settled {
+			heads[offset] = h
+		}
+	}
+	for _, l := range p.lanes {
+		if l.ended() && l.head.failures > 0 {
+			heads[l.head.offset] = l.head
+		}
+	}
+	return keepsake{heads: heads, progress: p.lastProgress()}
+}
+
+func (p *partition) lastProgress() time.Time { return time.Unix(0, p.progress.Load()) }
+
+func (p *partition) failures() (most int) {
+	for _, l := range p.lanes {
+		most = max(most, int(l.failures.Load()))
+	}
+	return most
+}
