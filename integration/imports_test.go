@@ -18,14 +18,23 @@ const module = "github.com/semel-dev/semel"
 // Imports point to store; adapters never import each other; only integration and
 // examples see two client libraries.
 var picture = map[string][]string{
-	"store":             {},
-	"store/storetest":   {"store"},
-	"store/memstore":    {"store"},
-	"store/pgstore":     {"store", "github.com/jackc/pgx/v5"},
+	"store":           {},
+	"store/storetest": {"store"},
+	"store/memstore":  {"store"},
+	"store/pgstore":   {"store", "store/internal/pgsql", "github.com/jackc/pgx/v5"},
+	"store/sqlstore":  {"store", "store/internal/pgsql"},
+	// The SQL that both send, as text.
+	"store/internal/pgsql": {"store"},
+
 	"dedup":             {"store"},
 	"consumers":         {"dedup", "store", "github.com/cenkalti/backoff/v4"},
 	"outbox":            {"store", "github.com/cenkalti/backoff/v4"},
 	"outbox/outboxtest": {"outbox", "store"},
+
+	"consumers/consumertest": {"consumers", "dedup", "store"},
+	// Work that is stored first and done later waits in the queue of an outbox: the machine that
+	// keeps order, counts attempts and parks is the same, so it is not written twice.
+	"consumers/inbox": {"dedup", "outbox", "store"},
 
 	"consumers/kafkasub":   {"consumers", "dedup", "store", "github.com/segmentio/kafka-go"},
 	"consumers/natssub":    {"consumers", "dedup", "store", "github.com/nats-io/nats.go"},

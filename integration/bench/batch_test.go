@@ -33,7 +33,7 @@ func benchmarkBatch(b *testing.B, size, conns int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	together, err := dedup.NewTxBatch(s, "together", dedup.FromCoordinates(), func(ctx context.Context, tx pgx.Tx, ms []dedup.Message) error {
+	together, err := dedup.NewTxBatch(s, "together", dedup.FromCoordinates(), dedup.Forever, func(ctx context.Context, tx pgx.Tx, ms []dedup.Message) error {
 		ids, bodies := columns(ms)
 		_, err := tx.Exec(ctx, insertEffects, ids, bodies)
 		return err
@@ -41,7 +41,7 @@ func benchmarkBatch(b *testing.B, size, conns int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	queuedTogether, err := dedup.NewTxBatch(s.Queued(), "together", dedup.FromCoordinates(), func(_ context.Context, q *pgx.Batch, ms []dedup.Message) error {
+	queuedTogether, err := dedup.NewTxBatch(s.Queued(), "together", dedup.FromCoordinates(), dedup.Forever, func(_ context.Context, q *pgx.Batch, ms []dedup.Message) error {
 		ids, bodies := columns(ms)
 		q.Queue(insertEffects, ids, bodies)
 		return nil
@@ -49,14 +49,14 @@ func benchmarkBatch(b *testing.B, size, conns int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	queued, err := dedup.NewTx(s.Queued(), "queued", dedup.FromCoordinates(), func(_ context.Context, q *pgx.Batch, m dedup.Message) error {
+	queued, err := dedup.NewTx(s.Queued(), "queued", dedup.FromCoordinates(), dedup.Forever, func(_ context.Context, q *pgx.Batch, m dedup.Message) error {
 		q.Queue(insertEffect, m.Position.Offset, string(m.Body))
 		return nil
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	each, err := dedup.NewTx(s, "each", dedup.FromCoordinates(), func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+	each, err := dedup.NewTx(s, "each", dedup.FromCoordinates(), dedup.Forever, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		_, err := tx.Exec(ctx, insertEffect, m.Position.Offset, string(m.Body))
 		return err
 	})

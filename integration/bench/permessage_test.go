@@ -33,14 +33,14 @@ func BenchmarkPerMessage(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			guard, err := dedup.NewTx(s, "bench", dedup.FromCoordinates(), func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+			guard, err := dedup.NewTx(s, "bench", dedup.FromCoordinates(), dedup.Forever, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 				_, err := tx.Exec(ctx, insertEffect, m.Position.Offset, string(m.Body))
 				return err
 			})
 			if err != nil {
 				b.Fatal(err)
 			}
-			queued, err := dedup.NewTx(s.Queued(), "queued", dedup.FromCoordinates(), func(_ context.Context, q *pgx.Batch, m dedup.Message) error {
+			queued, err := dedup.NewTx(s.Queued(), "queued", dedup.FromCoordinates(), dedup.Forever, func(_ context.Context, q *pgx.Batch, m dedup.Message) error {
 				q.Queue(insertEffect, m.Position.Offset, string(m.Body))
 				return nil
 			})

@@ -110,5 +110,5 @@ func (o orders) guard(s *pgstore.Store, d *death) (*dedup.TxGuard[pgx.Tx], error
 		d.at(appended)
 		return err
 	}
-	return dedup.NewTx(mortalMarks{s, s, d}, "payments", dedup.FromHeader(idHeader), handler)
+	return dedup.NewTx(mortalMarks{s, s, d}, "payments", dedup.FromHeader(idHeader), dedup.Forever, handler)
 }

@@ -133,7 +133,7 @@ func (w *world) die(p point, rounds int, publish func(id string), afterwards fun
 func (w *world) dieWaiting(publish func(id string)) {
 	t := w.t
 	id := w.newID()
-	scope := must(w.store.Scope(t.Context(), "payments"))(t)
+	scope := must(w.store.Scope(t.Context(), "payments", store.Forever))(t)
 	key := must(dedup.KeyOf([]byte(id)))(t)
 	rival, _, err := w.store.Begin(t.Context(), []store.Mark{{Scope: scope, Key: key.Stored()}})
 	check(t, err)

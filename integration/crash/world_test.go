@@ -74,7 +74,7 @@ func newWorld(t *testing.T, role string) *world {
 func (w *world) receive() {
 	w.t.Helper()
 	s := must(pgstore.New(w.pool, pgstore.WithSchema("receiver")))(w.t)
-	guard := must(dedup.NewTx(s, "receipts", dedup.FromHeader("Nats-Msg-Id"), func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+	guard := must(dedup.NewTx(s, "receipts", dedup.FromHeader("Nats-Msg-Id"), dedup.Forever, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		_, err := tx.Exec(ctx, "insert into receipts (id) values ($1)", string(m.Body))
 		return err
 	}))(w.t)

@@ -23,6 +23,8 @@ type Proxy struct {
 	links  map[*link]bool
 	flow   chan struct{} // Closed while bytes flow.
 	closed bool
+
+	refusing bool // See Refuse.
 }
 
 // StartProxy starts a proxy to the TCP address target on a free loopback port. The server need not be there yet: it is
@@ -110,7 +112,7 @@ func (p *Proxy) serve(client net.Conn) {
 	l := &link{proxy: p, client: client, done: make(chan struct{})}
 	defer l.cut()
 	p.mu.Lock()
-	if p.closed {
+	if p.closed || p.refusing {
 		p.mu.Unlock()
 		return
 	}

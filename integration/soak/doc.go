@@ -1,0 +1,54 @@
+// Package soak decides whether the library may stand before payments. It puts tens of thousands of
+// messages through three consumer processes and two relay processes on real servers, does to all of
+// them what happens in years of operation, and counts.
+//
+// # What is done to them
+//
+// Consumers are killed (SIGKILL) at random moments, alone and all at once, leave in good order and
+// join again. Some messages kill the process that handles them. Relays are killed. The broker is
+// killed and started again on its data, the database is stopped at once (pg_ctl stop -m immediate) and
+// recovers, the network of one process to the broker or to the database is frozen for longer than its clients
+// wait and then thaws with all that was under way, connections are cut, COMMITs and the
+// answers to them are lost, and the group is set back to the start of the log in the middle.
+//
+// Meanwhile messages come twice in one batch, again later, at other offsets, in other partitions
+// at the same time, and long after they were done; some fail for a while, some for ever, some panic,
+// some have no id, and transactions conflict (40001, 40P01) on rows that they share.
+//
+// # What must be true in the end
+//
+//   - Every business id has exactly one row in a table without any unique constraint; none is missing.
+//   - The rows of an ordered key came in the order in which its messages were produced.
+//   - What all consumers counted together in shared rows is the number of messages.
+//   - Every message that cannot be handled is among the dead letters exactly once, and has no effect.
+//   - Nothing is left unacknowledged: the lag is zero.
+//   - Every message's outbox event has arrived, under the one id that follows from the message, in the
+//     order of its key.
+//   - The faults took place: kills hit running handlers, duplicates of each kind were seen, and so on.
+//     A run in which they did not has tested nothing, and fails.
+//
+// [TestVerdictSees] holds up every kind of damage to the verdict, and [TestSoakSeesADoubledEffect] runs
+// consumers that are wired wrongly: the verdict must be red.
+//
+// # How to run it
+//
+//	go test ./integration/soak                  4,000 messages per broker, each fault once
+//	go test -short ./integration/soak           1,000 messages, without frozen networks
+//	SEMEL_SOAK_MESSAGES=60000 SEMEL_TEST_KAFKA=apache go test -count=1 -timeout 1h -v ./integration/soak
+//	                                            the full size, on an Apache Kafka broker that is killed
+//	SEMEL_SOAK_SEED=7 go test ...               the same messages and the same faults in the same order
+//
+// The seed is printed. It fixes what is produced and what is done, not how the processes interleave, so a
+// failure may need several runs to come again.
+//
+// The consumers differ on purpose: one handles message by message, one commits batches, one has
+// a handler of batches and works at REPEATABLE READ.
+//
+// kfake keeps its log in memory, so with it the broker's restart is that nobody can reach it for some
+// seconds. NATS runs in a process of its own with sync_interval "always" and is killed.
+//
+// # When it fails
+//
+// The verdict names the ids, what was produced where, and every delivery of them: process, place,
+// outcome. The directory with the journals and logs of all processes is kept and named.
+package soak
