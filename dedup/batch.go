@@ -42,7 +42,7 @@ func (g *TxGuard[TTx]) batch(ctx context.Context, ids []identified, results []Re
 	}
 	statuses, culprit, r := g.together(ctx, ids)
 	if r.Outcome == Applied {
-		return append(results, resultsOf(statuses)...)
+		return appendResults(results, statuses)
 	}
 	if len(ids) == 1 || r.Outcome == Unknown || !divisible(r.Fault) {
 		return append(results, r)
@@ -103,7 +103,7 @@ func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]sto
 	var rs runs
 	if fresh, at := onlyNew(ids, statuses); len(fresh) > 0 {
 		if i, err := g.handle(ctx, unit.Tx(), fresh, &rs); err != nil {
-			if i != nobody {
+			if i != nobody && at != nil {
 				i = at[i]
 			}
 			return nil, i, g.handlerFailed(ctx, err, unit.Fault(err))
@@ -127,8 +127,12 @@ func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]sto
 	return statuses, nobody, Result{Outcome: Applied}
 }
 
-// onlyNew returns the messages to run and where each of them stands among all.
+// onlyNew returns the messages to run and where each of them stands among all; nil where that is
+// where it stood.
 func onlyNew(ids []identified, statuses []store.Status) (fresh []identified, at []int) {
+	if !slices.ContainsFunc(statuses, func(s store.Status) bool { return s != store.New }) {
+		return ids, nil // the usual case, and ids are large
+	}
 	fresh, at = make([]identified, 0, len(ids)), make([]int, 0, len(ids))
 	for i, s := range statuses {
 		if s == store.New {
@@ -138,17 +142,16 @@ func onlyNew(ids []identified, statuses []store.Status) (fresh []identified, at 
 	return fresh, at
 }
 
-func resultsOf(statuses []store.Status) []Result {
-	results := make([]Result, len(statuses))
-	for i, s := range statuses {
+func appendResults(results []Result, statuses []store.Status) []Result {
+	for _, s := range statuses {
+		r := Result{Outcome: Duplicate}
 		switch s {
 		case store.New:
-			results[i].Outcome = Applied
+			r.Outcome = Applied
 		case store.Blocked:
-			results[i].Outcome = Parked
-		default:
-			results[i].Outcome = Duplicate
+			r.Outcome = Parked
 		}
+		results = append(results, r)
 	}
 	return results
 }

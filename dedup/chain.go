@@ -13,22 +13,26 @@ type chain[TTx any] struct {
 	guard  *TxGuard[TTx]
 	unit   store.Unit[TTx] // nil where nothing is open
 	status store.Status    // of the mark of the message that is next
-	err    error           // why the message that is next could not be begun together with the last COMMIT
+	// What a message needs for as long as it runs, so that it is not allocated for each.
+	this [1]identified
+	mark [1]store.Mark
+	runs runs
+	err  error // why the message that is next could not be begun together with the last COMMIT
 }
 
 // do handles one message to its end. Where following is given, the transaction of that
 // one may be open afterwards.
-func (c *chain[TTx]) do(ctx context.Context, id, following *identified) Result {
+func (c *chain[TTx]) do(ctx context.Context, following *identified) Result {
 	for tries := 0; ; tries++ {
-		r := c.try(ctx, id, following)
+		r := c.try(ctx, following)
 		if !c.guard.again(ctx, r, tries) {
 			return r
 		}
 	}
 }
 
-func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result {
-	g := c.guard
+func (c *chain[TTx]) try(ctx context.Context, following *identified) Result {
+	g, id := c.guard, &c.this[0]
 	if err := c.begin(ctx, id); err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
 	}
@@ -44,7 +48,8 @@ func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result 
 		c.rollback(ctx)
 		return Result{Failed, store.FaultCanceled, err}
 	}
-	var r runs
+	clear(c.runs)
+	c.runs = c.runs[:0]
 	done := Applied
 	if c.status == store.Blocked {
 		done = Parked
@@ -53,7 +58,7 @@ func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result 
 			c.rollback(ctx)
 			return failed
 		}
-	} else if _, err := g.handle(ctx, c.unit.Tx(), []identified{*id}, &r); err != nil {
+	} else if _, err := g.handle(ctx, c.unit.Tx(), c.this[:], &c.runs); err != nil {
 		failed := g.handlerFailed(ctx, err, c.unit.Fault(err))
 		c.rollback(ctx)
 		return failed
@@ -62,7 +67,7 @@ func (c *chain[TTx]) try(ctx context.Context, id, following *identified) Result 
 	if end != store.Committed {
 		return g.notCommitted(ctx, end, err)
 	}
-	r.committed()
+	c.runs.committed()
 	return Result{Outcome: done}
 }
 
@@ -75,7 +80,7 @@ func (c *chain[TTx]) begin(ctx context.Context, id *identified) error {
 	if c.unit != nil {
 		return nil
 	}
-	unit, statuses, err := c.guard.marks.Begin(ctx, []store.Mark{id.mark})
+	unit, statuses, err := c.guard.marks.Begin(ctx, c.only(id))
 	if err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func (c *chain[TTx]) end(ctx context.Context, following *identified) (store.End,
 		c.unit = nil
 		return end, err
 	}
-	end, statuses, err := c.unit.Next(limited, []store.Mark{following.mark})
+	end, statuses, err := c.unit.Next(limited, c.only(following))
 	if err == nil {
 		c.status = statuses[0]
 		return end, nil
@@ -121,4 +126,10 @@ func (c *chain[TTx]) rollback(ctx context.Context) {
 		_ = c.unit.Rollback(ctx)
 		c.unit = nil
 	}
+}
+
+// only returns the message's mark, in a slice that is good until the next call.
+func (c *chain[TTx]) only(id *identified) []store.Mark {
+	c.mark[0] = id.mark
+	return c.mark[:]
 }

@@ -122,7 +122,8 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 	defer func() { g.reach.note(ctx, scope, ms, results) }()
 	next, keyErr := g.identify(scope, ms[0])
 	for i := range ms {
-		this, thisErr := next, keyErr
+		thisErr := keyErr
+		c.this[0] = next
 		if thisErr != nil {
 			c.rollback(ctx)
 			results = append(results, Result{Failed, store.FaultHandler, thisErr})
@@ -134,7 +135,7 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 				following = &next
 			}
 		}
-		r := c.do(ctx, &this, following)
+		r := c.do(ctx, following)
 		results = append(results, r)
 		if !r.Outcome.Settled() {
 			return results

@@ -36,13 +36,9 @@ func OrderID(order []byte) ID { return DigestKey(order).ID }
 // version 8, RFC 9562 section 5.8, so that it never equals a version 7 id that is
 // stored as it is).
 func TimedKey(at time.Time, identity []byte) Key {
-	h := sha256.New()
-	var ns [8]byte
-	binary.BigEndian.PutUint64(ns[:], uint64(at.UnixNano()))
-	h.Write(ns[:])
-	h.Write(identity)
-	var sum [sha256.Size]byte
-	h.Sum(sum[:0])
+	var room [160]byte // coordinates and ids fit, so that nothing is allocated
+	text := binary.BigEndian.AppendUint64(room[:0], uint64(at.UnixNano()))
+	sum := sha256.Sum256(append(text, identity...))
 	k := Key{Timed: true}
 	copy(k.ID[6:], sum[:])
 	putMillis(&k.ID, at.UnixMilli())

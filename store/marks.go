@@ -116,6 +116,8 @@ type Marks[TTx any] interface {
 	// equal marks in one call the first may be New or Blocked and the others are Seen or
 	// Mismatched.
 	//
+	// The marks are the caller's again when the call returns, here and in Next.
+	//
 	// A rival that holds one of the marks in an open transaction is waited for, within
 	// the store's lock limit; past that the error has [FaultBusy]. When it commits, the
 	// mark is Seen; when it rolls back, New. On an error nothing is left open.
