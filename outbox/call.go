@@ -118,8 +118,8 @@ func hasKey(items []item, it *item) bool {
 type result struct {
 	lane *lane
 	errs []error
-	// broken says that the publisher broke its contract: it panicked, or did not answer for
-	// each event. Nothing is known of any of them then.
+	// broken says that the publisher broke its contract: it panicked, ended its goroutine, or did
+	// not answer for each event. Nothing is known of any of them then.
 	broken error
 }
 
@@ -127,7 +127,7 @@ type result struct {
 func (p *pump) call(l *lane, events []store.Event) {
 	ctx, cancel := context.WithTimeout(p.publishing, p.publishTimeout)
 	defer cancel()
-	res := result{lane: l}
+	res := result{lane: l, broken: fmt.Errorf("publisher %s ended its goroutine, as runtime.Goexit and testing's FailNow do", l.dest.name)}
 	defer func() {
 		if v := recover(); v != nil {
 			res.broken = fmt.Errorf("publisher %s panicked: %v", l.dest.name, v)
@@ -136,6 +136,7 @@ func (p *pump) call(l *lane, events []store.Event) {
 		p.results <- res
 	}()
 	res.errs = l.dest.publisher.Publish(ctx, events)
+	res.broken = nil
 	if res.errs != nil && len(res.errs) != len(events) {
 		res.broken = fmt.Errorf("publisher %s returned %d results for %d events", l.dest.name, len(res.errs), len(events))
 	}

@@ -18,6 +18,10 @@ type Harness struct {
 	// Order is what a consumer promises of it.
 	Order Order
 
+	// Lanes is how many lanes the keys share where the promise is PerKey and a message also holds up
+	// those keys that share its lane by chance. Zero where it holds up its own key alone.
+	Lanes int
+
 	// NotClean is in the error of a Run that had to leave something undone.
 	NotClean error
 

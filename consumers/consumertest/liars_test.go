@@ -14,7 +14,7 @@ import (
 // sit lets the fake with the lie, or the honest one, sit the exam.
 func sit(t *testing.T, lie string, order consumertest.Order) {
 	consumertest.TestConsumer(t, consumertest.Harness{
-		Order: order, NotClean: errNotClean, Overtime: overtime,
+		Order: order, Lanes: lanes(lie), NotClean: errNotClean, Overtime: overtime,
 		Around: synctest.Test,
 		New: func(*testing.T) consumertest.Place {
 			b := newBroker(lie)
@@ -30,6 +30,14 @@ func sit(t *testing.T, lie string, order consumertest.Order) {
 			}
 		},
 	})
+}
+
+// lanes: one liar claims that its only lane is one of many.
+func lanes(lie string) int {
+	if lie == "one lane of many" {
+		return 8
+	}
+	return 0
 }
 
 func TestTheHonestPass(t *testing.T) {
@@ -127,6 +135,7 @@ var liars = []liar{
 	{"nothing is hopeless", consumertest.Unordered, []string{"buried at once"}},
 	{"a refusal is a failure", consumertest.Unordered, []string{"buried at once"}},
 	{"a burial cannot fail", consumertest.Unordered, []string{"a burial that fails"}},
+	{"buries without end", consumertest.Unordered, []string{"a burial that needs a person"}},
 	{"buries the done again", consumertest.Unordered, []string{"found done while buried"}},
 	{"drops what it cannot bury", consumertest.Unordered, []string{"without dead letters"}},
 	{"takes any processor", consumertest.Unordered, []string{"a processor that cannot bury"}},
@@ -143,6 +152,7 @@ var liars = []liar{
 	{"keys do not matter", consumertest.PerKey, []string{"the order of a key"}},
 	{"holds everybody", consumertest.Unordered, []string{"others go on"}},
 	{"one lane", consumertest.PerKey, []string{"a slow handler"}},
+	{"one lane of many", consumertest.PerKey, []string{"a slow handler"}},
 
 	{"one failed batch is done", consumertest.InOrder, []string{"each", "a bad message in a batch"}},
 	{"never lingers", consumertest.InOrder, []string{"a batch that does not fill"}},
@@ -172,5 +182,6 @@ var liars = []liar{
 
 	{"ends with the broker", consumertest.Unordered, []string{"a broker that restarts"}},
 	{"ends with the network", consumertest.Unordered, []string{"a network that freezes"}},
+	{"ends when it was dead", consumertest.Unordered, []string{"a consumer that was taken for dead"}},
 	{"waits for the network", consumertest.Unordered, []string{"the end on a frozen network"}},
 }

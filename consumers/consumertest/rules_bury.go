@@ -89,6 +89,18 @@ func buryRules() []rule {
 			r.stop()
 		},
 	}, {
+		name: "a burial that needs a person",
+		says: "A burial that needs a person ends Run with its error, and the message is not acknowledged.",
+		test: func(e *exam) {
+			e.publish("a")
+			a := e.actor()
+			r := e.start(a, settings())
+			e.given(a, "a").answer(failed(store.FaultHandler, dedup.Permanent(errors.New("bad"))))
+			e.buries(a, "a").answer(failed(store.FaultSetup, errBad))
+			r.dies(errBad)
+			e.leftStays(1)
+		},
+	}, {
 		name: "found done while buried",
 		says: "A message that turns out to be done when it is buried is acknowledged.",
 		test: func(e *exam) {

@@ -1,5 +1,7 @@
 package consumertest
 
+import "time"
+
 // networkRules are about brokers that are away for a while.
 func networkRules() []rule {
 	return []rule{{
@@ -40,6 +42,47 @@ func networkRules() []rule {
 				e.failf("it was not handed over")
 			}
 			r.stop()
+		},
+	}, {
+		name:  "a consumer that was taken for dead",
+		needs: []Ability{Freezing},
+		says:  "A consumer whose messages another one has settled meanwhile does no harm when its network comes back: nothing is lost by its late acknowledgements, and both go on.",
+		test: func(e *exam) {
+			e.publish(numbered(5)...)
+			a, b := e.actor(), e.actor()
+			first := e.start(a, settings())
+			late := e.next(a)
+			first.Freeze()
+			second := e.start(b, settings())
+			if n := len(e.settle(b)); n != 5 {
+				e.failf("%d messages were handed to the other consumer where 5 are right", n)
+			}
+			first.Thaw()
+			late.answer(applied)
+			e.publish("after")
+			handed := false
+			for limit := time.Now().Add(patience); e.Left() > 0 || !handed; {
+				var c *call
+				select {
+				case c = <-a.calls:
+				case c = <-b.calls:
+				case <-time.After(10 * time.Millisecond):
+				}
+				if c != nil {
+					handed = handed || string(c.Body) == "after"
+					c.answer(applied)
+				}
+				if time.Now().After(limit) {
+					e.failf("%d messages are left at the broker after %s, the last one was handed over: %t", e.Left(), patience, handed)
+				}
+			}
+			first.runs()
+			second.runs()
+			for _, r := range []*running{first, second} {
+				var rest []string
+				r.cancel()
+				e.drain(a, r, &rest)
+			}
 		},
 	}, {
 		name:  "the end on a frozen network",

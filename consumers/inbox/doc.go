@@ -49,10 +49,10 @@
 //	err = consumer.Run(ctx)
 //	err = in.Run(ctx)
 //
-// Time to think about two numbers. The pool needs a connection for each concurrent work, one for each
-// lane of the consumer and one for the relay. And the work's marks must be kept longer than a message may
-// wait, parked or not, on top of what the broker may deliver again: one that comes later is
-// [dedup.Late], is parked as that, and never run.
+// Two numbers need thought. The pool must have a connection for each concurrent work, one for each lane
+// of the consumer and one for the relay. And the work's marks must be kept longer than a message
+// may wait, parked or not, on top of what the broker may deliver again: one that comes later
+// is [dedup.Late], is parked as that, and never run.
 //
 // # One queue or several
 //
@@ -94,8 +94,11 @@
 //
 // # What it does not do
 //
-// It does not keep the order of a partition, so the work's guard cannot have a position fence (the
-// intake's can: it keeps no mark per message then). It schedules nothing for later, and a message
-// without a place in a broker's log is kept as it is. Effects outside the
-// work's transaction are at least once, as everywhere.
+// It does not keep the order of a partition, so the work's guard cannot have a position fence. (The
+// intake's can, and then keeps no mark per message.) It does not schedule: a message is due when it is
+// kept. Effects outside the work's transaction are at least once, as everywhere.
+//
+// What was cancelled is rolled back at the latest when the server notices. A statement that is running there
+// when its client is gone may go on until it ends, with its locks: PostgreSQL's statement_timeout and
+// client_connection_check_interval bound that.
 package inbox

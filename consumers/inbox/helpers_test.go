@@ -48,12 +48,6 @@ func newWorld(t *testing.T, opts ...pgstore.Option) *world {
 			rows, _ := w.pool.Query(context.Background(), `select 'flowing ' || convert_from(aggregateid, 'UTF8') from semel_inbox.outbox
 				union all select concat_ws(' ', state, attempts, starts, due, convert_from(aggregateid, 'UTF8'), left(reason, 200)) from semel_inbox.outbox_waiting`)
 			all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			for _, schema := range []string{"semel", "semel_inbox"} {
-				t.Logf("%s: %d marks", schema, w.count("select count(*) from "+schema+".marks_timed"))
-			}
-			rows2, _ := w.pool.Query(context.Background(), "select key || body from effects order by n")
-			e, _ := pgx.CollectRows(rows2, pgx.RowTo[string])
-			t.Log(e)
 			t.Logf("%d effects; what is kept: %q (%v)", w.count("select count(*) from effects"), all, err)
 		}
 		w.pool.Close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -112,17 +111,25 @@ func program(ctx context.Context, dsn, broker string, d *death) error {
 		return err
 	}
 	c, err := kafkasub.New(groupConfig(broker), mortalIntake{in.Intake(), d}, kafkasub.WithBatch(8, 10*time.Millisecond),
-		kafkasub.WithCommitInterval(20*time.Millisecond), kafkasub.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		kafkasub.WithCommitInterval(20*time.Millisecond))
 	if err != nil {
 		return err
 	}
-	go func() {
-		for ctx.Err() == nil {
-			time.Sleep(3 * time.Second)
-			fmt.Fprintf(os.Stderr, "%s assigned %+v\n", time.Now().Format(time.TimeOnly), c.Assigned())
-		}
-	}()
-	return together(ctx, c, in)
+	return together(ctx, c, member{in, c})
+}
+
+// member does the work once its process has a partition. A member that dies while it joins is
+// never missed by the broker of these tests, and its partitions would have no other owner.
+type member struct {
+	runner
+	c *kafkasub.Consumer
+}
+
+func (m member) Run(ctx context.Context) error {
+	for len(m.c.Assigned()) == 0 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return m.runner.Run(ctx)
 }
 
 // together runs several things until one of them ends.

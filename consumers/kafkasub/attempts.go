@@ -2,6 +2,7 @@ package kafkasub
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,8 +31,8 @@ func (l *lane) spend(ctx context.Context, m dedup.Message) {
 }
 
 // forget removes what was counted of a message that is settled. What stays behind is harmless.
-func (l *lane) forget(m dedup.Message) {
-	ctx, cancel := context.WithTimeout(context.Background(), countLimit)
+func (l *lane) forget(ctx context.Context, m dedup.Message) {
+	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
 	if err := l.counter.Forget(ctx, m); err != nil {
 		l.log.Info("attempts of a message that is settled are not forgotten", "offset", m.Position.Offset, "error", err)
@@ -45,6 +46,9 @@ func (p *partition) enter(ctx context.Context) bool {
 		return true
 	}
 	for n := 1; ctx.Err() == nil; n++ {
+		// Each try has a name of its own: one whose answer was lost may have entered, and nobody can
+		// tell any more how the owner before it had ended. The next try finds it there, and is careful.
+		p.owner = fmt.Sprintf("%s/%d", p.member, n)
 		orderly, err := p.tryEnter(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -54,8 +58,7 @@ func (p *partition) enter(ctx context.Context) bool {
 			continue
 		}
 		p.entered.Store(true)
-		// A first try whose answer was lost may have entered, and then the second one finds itself.
-		if !orderly || n > 1 {
+		if !orderly {
 			p.log.Warn("the former owner has not left the partition in order: the first messages go one at a time, and their starts are counted")
 			p.suspicion.begin(p.conf.prefetch, len(p.lanes))
 		}

@@ -24,6 +24,7 @@ type tallies struct {
 	owners        map[int]string // of partitions; empty after Leave
 	entered       map[int]bool
 	startErr      func() error
+	enterErr      func(commit func()) error
 	spendErr      error
 	log           []string
 }
@@ -74,6 +75,10 @@ func (c *tallies) Forget(_ context.Context, m dedup.Message) error {
 func (c *tallies) Enter(_ context.Context, _ string, partition int, owner string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if fail := c.enterErr; fail != nil {
+		c.enterErr = nil
+		return false, fail(func() { c.owners[partition], c.entered[partition] = owner, true })
+	}
 	former, entered := c.owners[partition], c.entered[partition]
 	c.owners[partition], c.entered[partition] = owner, true
 	return !entered || former == "" || former == owner, nil
@@ -241,6 +246,33 @@ func timeOf(t *testing.T, b *servers.Kfake, partition int32, offset int64) time.
 	return recordAt(t, b, partition, offset).Timestamp.UTC()
 }
 
+func TestFirstTryToEnterThatFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fail func(commit func()) error
+		want []string
+	}{
+		"nothing came of it": {func(func()) error { return errors.New("down") }, nil},
+		// It may have been a death that it has covered up.
+		"its answer was lost": {func(commit func()) error { commit(); return errors.New("cut") }, []string{"start m0", "forget m0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := startBroker(t, 1)
+			produce(t, b, 0, "m0")
+			count := newTallies()
+			count.enterErr = c.fail
+			r := run(t, newConsumer(t, groupConfig(b), counting{each{newFake(always)}, count}))
+			untilCommitted(t, b, 0, 1)
+			r.stop(t)
+			count.wants(t, c.want...)
+			if count.owners[0] != "" {
+				t.Errorf("%q has not left", count.owners[0])
+			}
+		})
+	}
+}
+
 func TestMessageThatWasBegunTooOftenIsBuriedBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]kafkasub.Option{"one lane": nil, "lanes": {kafkasub.WithConcurrency(3)}} {
@@ -324,6 +356,34 @@ func TestMessageWhoseStartCannotBeCountedDoesNotRun(t *testing.T) {
 }
 
 // A handler that hangs and is left behind is no orderly end.
+// A message that is begun alone and hangs does not hold up the messages that are to go alone
+// after the next rebalance.
+func TestHungHandlerDoesNotHoldUpOthersThatGoAlone(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 2)
+	produce(t, b, 0, "hang")
+	count := newTallies()
+	count.die(1)
+	goOn, gone := make(chan struct{}), make(chan struct{})
+	var hangs atomic.Bool
+	p := newFake(func(_ context.Context, m dedup.Message) dedup.Result {
+		if string(m.Body) == "hang" && hangs.CompareAndSwap(false, true) {
+			<-goOn
+			defer close(gone)
+		}
+		return applied
+	})
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}, kafkasub.WithDrain(50*time.Millisecond)))
+	p.untilCalls(t, 1)
+	other := joinOther(t, b)
+	untilCommitted(t, b, 0, 1) // in the next generation, beside the one that hangs
+	close(goOn)
+	<-gone
+	other.stop(t)
+	r.cancel()
+	_ = r.wait(t)
+}
+
 func TestHungHandlerIsAnOwnerThatHasNotLeft(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 2)

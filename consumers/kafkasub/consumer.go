@@ -28,7 +28,6 @@ type Consumer struct {
 	processor dedup.Processor
 	counter   dedup.Counter // nil: attempts do not outlive the process
 	fencer    dedup.Fencer  // nil: the store keeps no positions
-	alone     chan struct{} // see lane.handAlone
 	ran       atomic.Bool
 
 	state state
@@ -51,7 +50,7 @@ func New(cfg kafka.ConsumerGroupConfig, p dedup.Processor, opts ...Option) (*Con
 		return nil, fmt.Errorf("kafkasub: new consumer: %w", err)
 	}
 	cfg.Brokers, cfg.Topics = slices.Clone(cfg.Brokers), slices.Clone(cfg.Topics)
-	c := &Consumer{group: cfg, conf: conf, processor: p, alone: make(chan struct{}, 1), kept: map[place]keepsake{}}
+	c := &Consumer{group: cfg, conf: conf, processor: p, kept: map[place]keepsake{}}
 	if counter, ok := p.(dedup.Counter); ok && counter.Counts() {
 		c.counter = counter
 	}

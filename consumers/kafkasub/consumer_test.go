@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -311,6 +312,21 @@ func TestSlowHandlersAreNotHandedMuchAtOnce(t *testing.T) {
 	r.stop(t)
 	if most := slices.Max(p.sizes); most > 2 {
 		t.Errorf("up to %d messages of 60 ms handed over at once: %v", most, p.sizes)
+	}
+}
+
+// A broker returns one batch whatever its size, or the partition would stand still.
+func TestMessageThatIsLargerThanAFetchIsDelivered(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	large := strings.Repeat("x", 500_000)
+	produce(t, b, 0, "before", large, "after")
+	p := newFake(always)
+	r := run(t, newConsumer(t, groupConfig(b), p, kafkasub.WithFetch(1, 1000, 0)))
+	untilCommitted(t, b, 0, 3)
+	r.stop(t)
+	if got := p.seen(); len(got) != 3 || got[1] != large {
+		t.Errorf("%d messages handled", len(got))
 	}
 }
 

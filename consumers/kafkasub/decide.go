@@ -75,7 +75,7 @@ func (l *lane) bury(intake, handlers context.Context, m dedup.Message, reason er
 		r := l.burier.Bury(handlers, m, reason)
 		switch {
 		case r.Outcome.Settled():
-			l.pass(1)
+			l.pass(handlers, 1)
 			return nil
 		case l.overtaken(r):
 			return nil

@@ -22,16 +22,18 @@ func TestExam(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		order consumertest.Order
+		lanes int
 		opts  []kafkasub.Option
 	}{
-		{"by default", consumertest.InOrder, nil},
-		{"WithConcurrency", consumertest.PerKey, []kafkasub.Option{kafkasub.WithConcurrency(8)}},
+		{"by default", consumertest.InOrder, 0, nil},
+		{"WithConcurrency", consumertest.PerKey, 8, []kafkasub.Option{kafkasub.WithConcurrency(8)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			consumertest.TestConsumer(t, consumertest.Harness{
 				New:      func(t *testing.T) consumertest.Place { return examPlace(t, c.opts) },
 				Order:    c.order,
+				Lanes:    c.lanes,
 				NotClean: kafkasub.ErrNotClean,
 				Overtime: 12 * time.Second,
 				Seen:     asKafkaGoHasIt,

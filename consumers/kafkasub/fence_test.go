@@ -12,6 +12,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/semel-dev/semel/consumers/kafkasub"
 	"github.com/semel-dev/semel/dedup"
@@ -31,7 +32,9 @@ func newFenced(t *testing.T, s *memstore.Store) fenced {
 	t.Helper()
 	f := fenced{fake: newFake(always), s: s}
 	guard, err := dedup.NewTx(s.Fenced(), "billing", dedup.FromCoordinates(), dedup.Forever, func(ctx context.Context, tx *memstore.Tx, m dedup.Message) error {
-		f.Process(ctx, m)
+		if r := f.fake.Process(ctx, m); r.Err != nil {
+			return r.Err
+		}
 		_, err := tx.Add(ctx, "effect of "+string(m.Body), 1)
 		return err
 	})
@@ -46,8 +49,6 @@ func newFenced(t *testing.T, s *memstore.Store) fenced {
 type guarded struct{ *dedup.TxGuard[*memstore.Tx] }
 
 func (f fenced) processor() dedup.Processor { return guarded{f.TxGuard} }
-
-func (f fenced) Process(ctx context.Context, m dedup.Message) { f.fake.Process(ctx, m) }
 
 // consume runs a consumer until the offset is committed.
 func (f fenced) consume(t *testing.T, b *servers.Kfake, until int64, opts ...kafkasub.Option) *logBook {
@@ -248,10 +249,10 @@ func TestNewLogWaitsForWhatIsLeftOfTheOldOne(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 1)
 	f := newFenced(t, memstore.New())
-	goOn := make(chan struct{})
+	var mended atomic.Bool
 	f.fake.answer = func(_ context.Context, m dedup.Message) dedup.Result {
-		if string(m.Body) == "old3" {
-			<-goOn
+		if string(m.Body) == "old3" && !mended.Load() {
+			return failed(store.FaultHandler, "not yet")
 		}
 		return applied
 	}
@@ -259,20 +260,64 @@ func TestNewLogWaitsForWhatIsLeftOfTheOldOne(t *testing.T) {
 	cfg := groupConfig(b)
 	cfg.PartitionWatchInterval = time.Minute
 	book, log := newLogBook(t)
-	r := run(t, newConsumer(t, cfg, f.processor(), log, kafkasub.WithNewLog(kafkasub.NewLogFromStart)))
+	r := run(t, newConsumer(t, cfg, f.processor(), log, kafkasub.WithNewLog(kafkasub.NewLogFromStart), fastPolicy(1_000_000)))
 	f.untilCalls(t, 4)
 	deleteTopic(t, b)
 	eventually(t, "the reader has noticed", func() bool { return book.has("Unknown Topic Or Partition") })
 	makeTopic(t, b, 1)
 	produce(t, b, 0, numbered("new", 9)...)
 	eventually(t, "the new log is found", func() bool { return book.has("the log is another one than before") })
+	attempts := len(f.seen())
+	f.untilCalls(t, attempts+5)
 	if a := f.applied(t); a.Epoch != 0 {
 		t.Errorf("the position is %+v while the old log is at work", a)
 	}
-	close(goOn)
+	mended.Store(true)
 	eventually(t, "all is applied", func() bool { a := f.applied(t); return a.Epoch == 1 && a.Offset == 8 })
 	r.stop(t)
-	f.wants(t, append(numbered("old", 5), numbered("new", 9)...)...)
+	if got := slices.Compact(f.seen()); !slices.Equal(got, append(numbered("old", 5), numbered("new", 9)...)) {
+		t.Errorf("handled %q", got)
+	}
+}
+
+// A leader that has just been elected may not know its end for a moment. That is no log that was cut.
+func TestLeaderThatDoesNotKnowItsEndYet(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	f := newFenced(t, memstore.New())
+	produce(t, b, 0, numbered("a", 5)...)
+	f.consume(t, b, 5)
+	var asked atomic.Int64
+	b.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster.KeepControl()
+		if req.GetVersion() == 1 || asked.Add(1) > 2 { // kafka-go's own has version 1
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, t := range req.(*kmsg.ListOffsetsRequest).Topics {
+			rt := kmsg.NewListOffsetsResponseTopic()
+			rt.Topic = t.Topic
+			for _, p := range t.Partitions {
+				rp := kmsg.NewListOffsetsResponseTopicPartition()
+				rp.Partition, rp.Timestamp, rp.Offset = p.Partition, p.Timestamp, 0
+				if p.Timestamp == kafka.LastOffset {
+					rp.Offset = 2
+				}
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			res.Topics = append(res.Topics, rt)
+		}
+		return res, nil, true
+	})
+	_, log := newLogBook(t)
+	r := run(t, newConsumer(t, groupConfig(b), f.processor(), log))
+	produce(t, b, 0, "b0")
+	untilCommitted(t, b, 0, 6)
+	r.stop(t)
+	if asked.Load() < 2 {
+		t.Fatal("the broker was not asked")
+	}
+	f.wants(t, append(numbered("a", 5), "b0")...)
 }
 
 // The log has lost what was applied last: whether it is the same cannot be told, and it goes on.

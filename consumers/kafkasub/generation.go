@@ -19,11 +19,14 @@ type generation struct {
 	gen     *kafka.Generation
 	commits *commits
 	done    chan struct{} // closed when the work has ended
+	// alone holds the one message that runs under suspicion. It is not the consumer's, or a handler
+	// that hangs and was left behind would hold it for ever.
+	alone chan struct{}
 }
 
 func newGeneration(r *run, gen *kafka.Generation) *generation {
 	return &generation{
-		run: r, gen: gen, done: make(chan struct{}),
+		run: r, gen: gen, done: make(chan struct{}), alone: make(chan struct{}, 1),
 		commits: newCommits(gen.CommitOffsets, r.conf.commitEvery, r.background, r.conf.log),
 	}
 }

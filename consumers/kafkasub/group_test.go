@@ -95,12 +95,11 @@ func TestRebalancesUnderLoadLoseAndRepeatNothing(t *testing.T) {
 			if err := client.ProduceSync(context.Background(), rs...).FirstErr(); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(100 * time.Millisecond)
 		}
 	})
 	members := []*running{start(), start(), start()}
 	for i := range 7 {
-		time.Sleep(500 * time.Millisecond)
+		eventually(t, "some more is done", func() bool { return s.Get("effects") >= int64(i+1)*partitions*perRound*rounds/8 })
 		members[i%3].stop(t)
 		members[i%3] = start()
 	}
@@ -139,12 +138,13 @@ func TestRebalanceWaitsForTheRunningHandler(t *testing.T) {
 		}
 		return kept.apply(ctx, m)
 	})
-	r1 := run(t, newConsumer(t, groupConfig(b), first))
+	book, log := newLogBook(t)
+	r1 := run(t, newConsumer(t, groupConfig(b), first, log))
 	<-entered
 	<-entered
 	second := newFake(kept.apply)
 	r2 := run(t, newConsumer(t, groupConfig(b), second))
-	time.Sleep(700 * time.Millisecond) // three heartbeats: the first member knows of the second
+	eventually(t, "the first member knows of the second", func() bool { return book.has("giving the partitions up") })
 	close(goOn)
 	eventually(t, "both members have a partition", func() bool { return len(r1.Assigned()) == 1 && len(r2.Assigned()) == 1 })
 	untilCommitted(t, b, 0, 3)

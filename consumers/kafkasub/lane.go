@@ -84,7 +84,7 @@ func (l *lane) hand(intake, handlers context.Context, ms []dedup.Message) error 
 	began := time.Now()
 	results := l.process(handlers, ms)
 	l.pace(len(results), time.Since(began))
-	failed, err := l.settle(ms, results)
+	failed, err := l.settle(handlers, ms, results)
 	if err != nil || failed == nil || handlers.Err() != nil {
 		return err
 	}
@@ -92,22 +92,22 @@ func (l *lane) hand(intake, handlers context.Context, ms []dedup.Message) error 
 }
 
 // settle takes the settled messages off the queue and returns the result that is not.
-func (l *lane) settle(ms []dedup.Message, results []dedup.Result) (*dedup.Result, error) {
+func (l *lane) settle(ctx context.Context, ms []dedup.Message, results []dedup.Result) (*dedup.Result, error) {
 	if len(results) == 0 || len(results) > len(ms) {
 		return nil, fmt.Errorf("%s@%d: the processor returned %d results for %d messages", l.partition.at, ms[0].Position.Offset, len(results), len(ms))
 	}
 	for i := range results {
 		if !results[i].Outcome.Settled() {
-			l.pass(i)
+			l.pass(ctx, i)
 			return &results[i], nil
 		}
 	}
-	l.pass(len(results))
+	l.pass(ctx, len(results))
 	return nil, nil
 }
 
 // pass takes the first n messages off the queue: they are settled.
-func (l *lane) pass(n int) {
+func (l *lane) pass(ctx context.Context, n int) {
 	if n == 0 {
 		return
 	}
@@ -116,7 +116,7 @@ func (l *lane) pass(n int) {
 	l.head = head{}
 	l.partition.settle(l, l.queue.pop(n))
 	if counted {
-		l.forget(first)
+		l.forget(ctx, first)
 	}
 }
 

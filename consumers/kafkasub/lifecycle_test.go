@@ -312,12 +312,15 @@ func TestKafkaThatIsKilledAndRestarted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := newFake(newMarks().apply)
-	_, log := newLogBook(t)
+	p := keeper{newFake(newMarks().apply), time.Hour}
+	book, log := newLogBook(t)
 	cfg := kafka.ConsumerGroupConfig{ID: group, Brokers: k.Brokers(), Topics: []string{topic}, SessionTimeout: 6 * time.Second, RebalanceTimeout: 6 * time.Second, HeartbeatInterval: 500 * time.Millisecond}
 	r := run(t, newConsumer(t, cfg, p, log, kafkasub.WithConcurrency(3)))
 	write("before")
 	p.untilCalls(t, 1)
+	if !book.has("the topic keeps records longer than marks are kept", "for 168h0m0s") {
+		t.Error("the settings of the topic were not read")
+	}
 	if err := k.Kill(); err != nil {
 		t.Fatal(err)
 	}

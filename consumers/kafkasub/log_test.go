@@ -334,6 +334,35 @@ func TestMissingTopicAmongOthersIsReportedAndWaitedFor(t *testing.T) {
 	r.stop(t)
 }
 
+// The topic comes back after the partitions were assigned and before kafka-go begins to watch for
+// changes: it sees none, and would be content with nothing for ever.
+func TestTopicThatComesBackWhileTheGroupIsJoinedIsNotOverlooked(t *testing.T) {
+	t.Parallel()
+	b := startBroker(t, 1)
+	cfg := groupConfig(b)
+	book, log := newLogBook(t)
+	p := newFake(always)
+	r := run(t, newConsumer(t, cfg, p, log))
+	eventually(t, "the topic is assigned", func() bool { return len(r.Assigned()) == 1 })
+	var armed, back atomic.Bool
+	b.Cluster.ControlKey(int16(kmsg.SyncGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		// It carries the assignment, which was made while the topic was missing.
+		b.Cluster.KeepControl()
+		if armed.Load() && back.CompareAndSwap(false, true) {
+			b.Cluster.SleepControl(func() { makeTopic(t, b, 1) })
+		}
+		return nil, nil, false
+	})
+	deleteTopic(t, b)
+	eventually(t, "the topic is missed", func() bool { return book.has("level=WARN", "the group cannot settle") })
+	armed.Store(true)
+	eventually(t, "the topic is back", back.Load)
+	eventually(t, "the topic is assigned again", func() bool { return len(r.Assigned()) == 1 })
+	produce(t, b, 0, "m")
+	p.untilCalls(t, 1)
+	r.stop(t)
+}
+
 func transactional(t *testing.T, b *servers.Kfake, end kgo.TransactionEndTry, values ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)

@@ -56,6 +56,7 @@ func TestNewSaysWhatWouldBeRight(t *testing.T) {
 		{name: "positions", p: &loser{fake: newFake(always)}, opts: options{kafkasub.WithNewLog(kafkasub.NewLogFromEnd)}},
 		{name: "some other new log", p: &loser{fake: newFake(always)}, opts: options{kafkasub.WithNewLog(9)}, want: "WithNewLog: 9 is no policy"},
 		{name: "new log without positions", p: newFake(always), opts: options{kafkasub.WithNewLog(kafkasub.StopAtNewLog)}, want: "keeps no positions"},
+		{name: "keep of a processor that does not tell", p: newFake(always), opts: options{kafkasub.RequireKeep()}, want: "RequireKeep: *kafkasub_test.fake does not tell how long it keeps marks"},
 		{name: "prefetch", p: newFake(always), opts: options{kafkasub.WithPrefetch(0)}, want: "WithPrefetch"},
 		{name: "policy", p: newFake(always), opts: options{kafkasub.WithPolicy(consumers.Policy{})}, want: "WithPolicy: MaxAttempts"},
 		{name: "commit interval", p: newFake(always), opts: options{kafkasub.WithCommitInterval(0)}, want: "WithCommitInterval"},

@@ -85,6 +85,9 @@ func (r *run) work() error {
 	if err := r.try("reach the brokers", func() error { return r.look.checkTopics(r.intake) }); err != nil {
 		return r.unlessEnded(fmt.Errorf("brokers %v: %w", r.group.Brokers, err))
 	}
+	if err := r.checkKeep(); err != nil {
+		return r.unlessEnded(err)
+	}
 	r.state.awaits(errNotJoined)
 	cfg := r.group
 	cfg.Dialer = r.sockets.dialer(cfg.Dialer)

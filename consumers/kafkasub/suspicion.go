@@ -72,7 +72,7 @@ func (l *lane) handAlone(intake, handlers context.Context, ms []dedup.Message) e
 		}
 	}
 	results := l.process(handlers, ms)
-	failed, err := l.settle(ms, results)
+	failed, err := l.settle(handlers, ms, results)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package natssub
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,13 +15,12 @@ import (
 // maxReason bounds the reason in the server's advisory, in bytes. The dead letter has all of it.
 const maxReason = 1024
 
-// acknowledge tells the server that the message is settled and waits for the confirmation in
-// the background, so that acknowledgements share their round trips. The message stays in hand
-// until then, which bounds them. An acknowledgement that is not confirmed is only a
-// warning: the message comes again, and its mark says that it is done.
+// acknowledge tells the server that the message is settled. The message stays in hand until the
+// server confirms that it knows, which bounds those on their way. An acknowledgement that is not
+// confirmed is only a warning: the message comes again, and its mark says that it is done.
 func (r *run) acknowledge(h *held) {
 	r.settled(h)
-	r.answer(h, "acknowledgement", h.msg.DoubleAck)
+	r.answer(h, "acknowledgement", "+ACK")
 }
 
 // terminate tells the server never to deliver the message again, and why.
@@ -32,11 +30,7 @@ func (r *run) terminate(h *held, reason error) {
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "")
 	}
-	r.answer(h, "termination", func(ctx context.Context) error {
-		// As a request and not through the message's method, which would not wait.
-		_, err := r.js.Conn().RequestWithContext(ctx, h.msg.Reply(), []byte("+TERM "+text))
-		return err
-	})
+	r.answer(h, "termination", "+TERM "+text)
 }
 
 // settled forgets what is known of a message that is done.
@@ -46,20 +40,25 @@ func (r *run) settled(h *held) {
 	r.forgetAttempts(h)
 }
 
-func (r *run) answer(h *held, what string, send func(context.Context) error) {
+// answer goes past the client's own methods for the message, which either do not wait or wait
+// each on a goroutine and a timer of its own.
+func (r *run) answer(h *held, what, answer string) {
 	h.hush()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.left {
+	left := r.left
+	if !left {
+		r.answers.Add(1)
+	}
+	r.mu.Unlock()
+	if left {
 		return
 	}
-	r.answers.Go(func() {
-		defer r.hand.drop(h)
-		ctx, cancel := context.WithTimeout(r.base, r.ackLimit)
-		defer cancel()
-		if err := send(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+	r.confirmer.send(h.msg.Reply(), []byte(answer), func(err error) {
+		defer r.answers.Done()
+		if err != nil {
 			r.log.Warn(what+" not confirmed: the message is delivered again and found done", "sequence", h.place.sequence, "error", err)
 		}
+		r.hand.drop(h)
 	})
 }
 

@@ -109,7 +109,7 @@ func filled(b *testing.B) jetstream.JetStream {
 	}
 	body := make([]byte, 256)
 	for range b.N {
-		if _, err := js.PublishAsync("orders.new", body); err != nil {
+		if _, err := js.PublishAsync("orders.new", body, jetstream.WithStallWait(time.Minute)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -44,7 +44,8 @@ type Consumer struct {
 // else matters).
 //
 // The processor is usually a guard of package dedup. It must be able to bury, or the
-// option [WithoutDeadLetters] says that it need not.
+// option [WithoutDeadLetters] says that it need not. One with a position fence is refused, because
+// JetStream delivers out of order.
 func New(js jetstream.JetStream, stream string, cfg jetstream.ConsumerConfig, p dedup.Processor, opts ...Option) (*Consumer, error) {
 	c, err := newConsumer(js, stream, cfg.Durable, p, opts)
 	if err != nil {

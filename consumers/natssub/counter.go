@@ -1,8 +1,6 @@
 package natssub
 
-import (
-	"github.com/semel-dev/semel/dedup"
-)
+import "github.com/semel-dev/semel/dedup"
 
 // counter returns the processor's count of attempts, or nil where it has none.
 func counter(p dedup.Processor) dedup.Counter {
@@ -33,7 +31,7 @@ func (r *run) spend(h *held) {
 // have been counted by another process. A count that is left behind harms nobody: it belongs to
 // a message that is done.
 func (r *run) forgetAttempts(h *held) {
-	if r.counter == nil || !h.counted && h.deliveries <= 1 {
+	if r.counter == nil || !h.counted && r.hand.deliveries(h) <= 1 {
 		return
 	}
 	if err := r.counter.Forget(r.handling, h.message); err != nil {

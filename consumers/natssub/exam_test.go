@@ -32,7 +32,7 @@ func TestExam(t *testing.T) {
 				New:      func(t *testing.T) consumertest.Place { return examPlace(t, c.opts) },
 				Order:    c.order,
 				NotClean: natssub.ErrNotClean,
-				Overtime: 12 * time.Second, // a second of rolling back, and twice the ack limit
+				Overtime: 10 * time.Second, // a second of rolling back, a few ack limits, and a busy machine
 				Seen:     asNATSHasIt,
 				Lacks:    map[consumertest.Ability]string{consumertest.Keys: "a message of NATS has no key"},
 			})
@@ -117,14 +117,14 @@ func examConsumer(t *testing.T, b *broker, p dedup.Processor, s consumertest.Set
 	if _, err := js.AccountInfo(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	opts = append([]natssub.Option{natssub.WithPolicy(s.Policy), natssub.WithDrain(s.Drain)}, opts...)
+	opts = append([]natssub.Option{natssub.WithPolicy(s.Policy), natssub.WithDrain(s.Drain), natssub.WithAckLimit(time.Second)}, opts...)
 	if s.WithoutDeadLetters {
 		opts = append(opts, natssub.WithoutDeadLetters())
 	}
 	if s.Batch > 0 {
 		opts = append(opts, natssub.WithBatch(s.Batch, s.Linger))
 	}
-	c, err := natssub.New(js, stream, jetstream.ConsumerConfig{Durable: durable, AckWait: 2 * time.Second}, p, opts...)
+	c, err := natssub.New(js, stream, jetstream.ConsumerConfig{Durable: durable, AckWait: 3 * time.Second}, p, opts...)
 	if err != nil {
 		return consumertest.Consumer{}, err
 	}

@@ -73,6 +73,7 @@ func (i *intake) fetch(n int) error {
 	window, err := i.source.Consume(
 		func(msg jetstream.Msg) {
 			arrived.Add(1)
+			i.health.well()
 			i.arrive(msg)
 		},
 		jetstream.StopAfter(n),

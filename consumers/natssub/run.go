@@ -14,9 +14,10 @@ import (
 // run is one call of Run.
 type run struct {
 	*Consumer
-	source jetstream.Consumer
-	terms  terms
-	hand   *hand
+	source    jetstream.Consumer
+	terms     terms
+	hand      *hand
+	confirmer *confirmer
 
 	// Base has the values of Run's context and never ends. Live ends when the run is to end,
 	// handling when running handlers are to roll back.
@@ -56,6 +57,11 @@ func newRun(ctx context.Context, c *Consumer, source jetstream.Consumer, t terms
 func (r *run) work(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { r.end(nil) })()
 	defer r.cancel()
+	var err error
+	if r.confirmer, err = newConfirmer(r.js.Conn(), r.ackLimit); err != nil {
+		return err
+	}
+	defer r.confirmer.close()
 
 	quiet := make(chan struct{})
 	var beats, obeying, fetching, lanes sync.WaitGroup

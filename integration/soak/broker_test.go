@@ -27,6 +27,8 @@ type broker interface {
 	lag(ctx context.Context) (int, error)
 	// receipts are all copies of all events that have arrived, those of a key in order.
 	receipts(ctx context.Context) ([]receipt, error)
+	// describe is what the broker knows of the consumers, for the person who sees them stall.
+	describe(ctx context.Context) string
 	logs() string
 }
 

@@ -84,6 +84,7 @@ func (o orders) pool(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	cfg.MaxConns, cfg.ConnConfig.ConnectTimeout = 2*lanes, 3*time.Second
+	cfg.ConnConfig.RuntimeParams["application_name"] = string(o.Mode)
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 

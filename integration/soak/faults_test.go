@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,6 +101,9 @@ var (
 		c.tally.add("resets to the start")
 		return c.broker.reset(ctx, c.world)
 	}}
+	contend = fault{"hold the rows that all change", func(c *chaos, ctx context.Context) error {
+		return c.contend(ctx)
+	}}
 	publishAgain = fault{"publish again", func(c *chaos, ctx context.Context) error {
 		return c.republish(ctx, c.rng, 20+len(c.plan.messages)/100)
 	}}
@@ -112,7 +116,7 @@ func deck(quick bool) []fault {
 		cut, loseCommits, loseAnswers, resetGroup, publishAgain,
 	}
 	if !quick {
-		d = append(d, freezeBrokerLink, freezeDatabaseLink, freezeRelay, leaveOne)
+		d = append(d, contend, freezeBrokerLink, freezeDatabaseLink, freezeRelay, leaveOne)
 	}
 	return d
 }
@@ -125,7 +129,7 @@ func (w *world) wreak(ctx context.Context, cards []fault, rounds int) error {
 	step := work / (rounds*len(cards) + 1)
 	target := step
 	for round := range rounds {
-		c.rng.Shuffle(len(cards), func(i, j int) { cards[i], cards[j] = cards[j], cards[i] })
+		c.shuffle(cards)
 		for _, f := range cards {
 			err := c.await(ctx, func() bool { return c.progress() >= target || c.done() })
 			if err != nil {
@@ -142,6 +146,16 @@ func (w *world) wreak(ctx context.Context, cards []fault, rounds int) error {
 		}
 	}
 	return nil
+}
+
+// shuffle leaves a reset for the second half, when there is something to do again.
+func (c *chaos) shuffle(cards []fault) {
+	swap := func(i, j int) { cards[i], cards[j] = cards[j], cards[i] }
+	c.rng.Shuffle(len(cards), swap)
+	half := len(cards) / 2
+	if i := slices.IndexFunc(cards, func(f fault) bool { return f.name == resetGroup.name }); i >= 0 && i < half {
+		swap(i, half+c.rng.IntN(len(cards)-half))
+	}
 }
 
 // progress is work done. What is done again after a reset counts for less, or a replay would use up all faults.

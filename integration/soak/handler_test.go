@@ -56,8 +56,7 @@ type clerk struct {
 func (c *clerk) handle(ctx context.Context, tx pgx.Tx, m dedup.Message) (err error) {
 	id := idOf(m)
 	c.journal.begin(id)
-	// Not deferred: a panic must leave the handler open no longer than an error does, but a
-	// process that is killed must.
+	// A panic ends the handler like an error. Only a process that is killed leaves it open.
 	defer func() {
 		if v := recover(); v != nil {
 			c.journal.end(id, errors.New("panic"))

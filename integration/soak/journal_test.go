@@ -87,10 +87,11 @@ type ledger struct {
 
 // totals are counts over all journals.
 type totals struct {
-	Deliveries, Redeliveries              int
-	Applied, Duplicates, Buried           int
-	Failed, Unknown, Twins                int
-	Handlers, Conflicts, Outages, Retries int
+	Deliveries, Redeliveries    int
+	Applied, Duplicates, Buried int
+	Failed, Unknown, Twins      int
+	Handlers, Outages, Busy     int
+	Serialisation, Deadlocks    int
 }
 
 func newLedger(dir string) *ledger {
@@ -147,8 +148,10 @@ func (l *ledger) add(child string, f []string) {
 	case len(f) == 3 && f[0] == "end":
 		delete(l.open[child], f[1])
 		switch f[2] {
-		case "40001", "40P01":
-			l.totals.Conflicts++
+		case "40001":
+			l.totals.Serialisation++
+		case "40P01":
+			l.totals.Deadlocks++
 		}
 	case len(f) == 2 && f[0] == "twin":
 		l.totals.Twins++
@@ -158,8 +161,11 @@ func (l *ledger) add(child string, f []string) {
 }
 
 func (l *ledger) addResult(place, outcome, fault string) {
-	if fault == "outage" {
+	switch fault {
+	case "outage":
 		l.totals.Outages++
+	case "busy":
+		l.totals.Busy++
 	}
 	switch outcome {
 	case dedup.Applied.String():
@@ -185,6 +191,12 @@ func (l *ledger) running(child string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open[child])
+}
+
+func (l *ledger) conflicts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.totals.Serialisation
 }
 
 // bury notes a child's death and returns how many handlers it died in.

@@ -19,6 +19,7 @@ func TestVerdictSees(t *testing.T) {
 		"b1": {ID: "b1", Key: "loose-1", N: 1, Kind: plain},
 		"b2": {ID: "b2", Key: "loose-1", N: 2, Kind: nameless},
 		"b3": {ID: "b3", Key: "loose-1", N: 3, Kind: plain},
+		"b4": {ID: "b4", Key: "loose-1", N: 4, Kind: suspected}, // found out after it was produced as another kind
 	}
 	cases := []struct {
 		want damage
@@ -70,7 +71,9 @@ func faultless(t *testing.T, messages map[string]message) (o observed) {
 		o.receipts = append(o.receipts, receipt{must(eventID(e.ID))(t), messages[e.ID]})
 	}
 	o.tills = 1
-	o.dead = []store.DeadLetter{letter(messages["a3"], 1), letter(messages["b2"], 2)}
+	produced := messages["b4"]
+	produced.Kind = killer
+	o.dead = []store.DeadLetter{letter(messages["a3"], 1), letter(messages["b2"], 2), letter(produced, 3)}
 	return o
 }
 

@@ -100,7 +100,7 @@ func (b *kafkaBroker) restart(ctx context.Context, w *world, down time.Duration)
 func (b *kafkaBroker) reset(ctx context.Context, w *world) error {
 	defer w.holdConsumers()()
 	return until(ctx, func(ctx context.Context) error {
-		if err := b.leave(ctx, func(kafka.DescribeGroupsResponseMember) bool { return true }); err != nil {
+		if err := b.leave(ctx, everybody); err != nil {
 			return err
 		}
 		offsets := make([]kafka.OffsetCommit, lanes)
@@ -120,9 +120,28 @@ func (b *kafkaBroker) reset(ctx context.Context, w *world) error {
 	})
 }
 
+func (b *kafkaBroker) describe(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	described, err := b.direct.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{kafkaGroup}})
+	if err != nil {
+		return err.Error()
+	}
+	text := ""
+	for _, g := range described.Groups {
+		text += g.GroupState
+		for _, m := range g.Members {
+			text += fmt.Sprintf(" %s(%s):%v", m.ClientID, m.MemberID, m.MemberAssignments.Topics)
+		}
+	}
+	return text
+}
+
 func (b *kafkaBroker) forget(ctx context.Context, child string) error {
 	return b.leave(ctx, func(m kafka.DescribeGroupsResponseMember) bool { return m.ClientID == child })
 }
+
+func everybody(kafka.DescribeGroupsResponseMember) bool { return true }
 
 // leave takes members out of the group, as the end of their sessions would.
 func (b *kafkaBroker) leave(ctx context.Context, who func(kafka.DescribeGroupsResponseMember) bool) error {

@@ -150,6 +150,11 @@ func (b *natsBroker) reset(ctx context.Context, w *world) error {
 // ack wait has passed.
 func (b *natsBroker) forget(context.Context, string) error { return nil }
 
+func (b *natsBroker) describe(ctx context.Context) string {
+	lag, err := b.lag(ctx)
+	return fmt.Sprintf("lag %d, %v", lag, err)
+}
+
 func (b *natsBroker) lag(ctx context.Context) (int, error) {
 	lag := 0
 	for lane := range lanes {

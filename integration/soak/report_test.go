@@ -80,8 +80,8 @@ func (w *world) report(o observed) []row {
 		{"of a place settled before", sum.Redeliveries},
 		{"twice in one batch", sum.Twins},
 		{"handlers begun", sum.Handlers},
-		{"conflicts in handlers", sum.Conflicts},
-		{"results failed / in an outage / unknown", fmt.Sprint(sum.Failed, " / ", sum.Outages, " / ", sum.Unknown)},
+		{"serialisation failures / deadlocks in handlers", fmt.Sprint(sum.Serialisation, " / ", sum.Deadlocks)},
+		{"results failed / busy / in an outage / unknown", fmt.Sprint(sum.Failed, " / ", sum.Busy, " / ", sum.Outages, " / ", sum.Unknown)},
 		{"events, copies included", len(o.receipts)},
 		{"events left in the outbox", o.outbox},
 	}
@@ -137,7 +137,7 @@ func (w *world) prove(quick bool) {
 	if !quick {
 		demand = append(demand,
 			row{"freezes", w.tally.of("freezes")},
-			row{"conflicts in handlers", sum.Conflicts},
+			row{"serialisation failures in handlers", sum.Serialisation},
 			row{"results in an outage", sum.Outages + sum.Unknown},
 			row{"COMMITs or their answers lost", w.tally.of("COMMITs or their answers lost")},
 		)

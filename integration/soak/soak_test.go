@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,10 +60,15 @@ func soak(t *testing.T, kind string) {
 	ctx, cancel := context.WithTimeout(t.Context(), s.limit)
 	defer cancel()
 	stop := w.start()
+	watching, unwatch := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { w.watch(watching) })
 	err := w.storm(ctx, deck(s.quick), s.rounds)
 	if err == nil {
 		err = w.calm(ctx)
 	}
+	unwatch()
+	watcher.Wait()
 	if err != nil {
 		w.lastWords() // before the processes end
 	}

@@ -151,7 +151,7 @@ func (j *judgement) dead(all []store.DeadLetter) {
 	letters, places := map[string]int{}, map[string]int{}
 	for _, d := range all {
 		m, err := parse(d.Body)
-		if err != nil || !m.Kind.poison() {
+		if m = j.messages[m.ID]; err != nil || !m.Kind.poison() {
 			j.find(wronglyDead, m.ID, "after %d attempts, at %d/%d: %.300s", d.Attempts, d.Partition, d.Offset, d.Reason)
 			continue
 		}

@@ -200,7 +200,7 @@ func (w *world) ended(ctx context.Context, s *slot, c *child) {
 	}
 }
 
-// store of logs for the person who reads the failure.
+// lastWords are what the processes said last, where the run did not come to its end.
 func (w *world) lastWords() {
 	for _, s := range w.slots {
 		if c := s.child(); c != nil {

@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/semel-dev/semel/store"
 )
@@ -13,8 +12,8 @@ var (
 	_ store.DeadLetters = (*Store)(nil)
 )
 
-// BuryTx implements [store.Burier]. The letter gets its ID and its BuriedAt at the commit. Where
-// somebody is about to release the letter's ordering key, it waits for him as a mark would.
+// BuryTx implements [store.Burier]. The letter gets its ID and its BuriedAt at the commit, which
+// is also when keys are parked and released: a burial needs no lock.
 func (s *Store) BuryTx(ctx context.Context, tx *Tx, d store.DeadLetter) error {
 	if tx.s != s {
 		return failf(store.FaultHandler, "bury: the transaction belongs to another store")
@@ -26,11 +25,6 @@ func (s *Store) BuryTx(ctx context.Context, tx *Tx, d store.DeadLetter) error {
 	}
 	if err := ctx.Err(); err != nil {
 		return tx.spoil(failf(store.FaultCanceled, "bury: %w", err))
-	}
-	if k, queued := queueOf(&d); queued {
-		if err := s.share(ctx, tx, k.lock(), time.Now().Add(s.lockWait)); err != nil {
-			return tx.spoil(err)
-		}
 	}
 	tx.dead = append(tx.dead, cloneLetter(d))
 	return nil

@@ -110,7 +110,7 @@ func (s *Store) FailDead(ctx context.Context, id int64, reason string) error {
 // DiscardDead implements [store.DeadLetters].
 func (s *Store) DiscardDead(ctx context.Context, ids ...int64) (int, error) {
 	n := 0
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, pgsql.In(s.schema, pgsql.DiscardDead), ids)
 		if err != nil {
 			return err

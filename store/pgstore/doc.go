@@ -18,7 +18,20 @@
 //
 // # Expiry
 //
-// Marks stay until they are removed. Leases and their results end by their own times.
+// Marks stay for as long as their consumer asks, and longer where nobody removes them: run a
+// [Purger] in one of the processes, or in all of them. What is old is measured by the
+// messages, not by the clock: from the newest message settled in the partition that is furthest
+// behind. So a consumer that was down for a month finds the marks of what it has not read, and
+// a partition that nobody reads any more holds everything until [Store.ForgetPartition] is
+// called. A message of before the removed time is [store.Late]: nobody can tell whether it
+// was done, so it is not run. [Store.Retention] says where each consumer stands. A mark whose
+// message has no time goes by the time at which it was set, and its message comes back as new.
+//
+// Marks with a time in their key lie in partitions by that time and go by partition, which costs
+// handlers next to nothing; the others are deleted in small steps at a bounded rate. Attempts that were
+// not forgotten go when the marks that are kept longest would, and not within a month; leases and
+// their answers end by their own times and go a day later. Dead letters, parked keys and positions are
+// never removed.
 //
 // # Clock
 //
@@ -28,7 +41,9 @@
 //
 // All tables lie in a schema of their own ("semel"; see [WithSchema]). [Migrate] makes and
 // changes them and needs a role that may; at run time a role is enough that owns
-// nothing and may select, insert, update and delete.
+// nothing and may select, insert, update and delete. A [Purger] with such a role announces, and
+// deletes row by row; partitions it leaves alone ([Purged].NotOwner), so let one run with the role
+// that owns the tables. It needs no right to see other roles' sessions.
 //
 // # What it does not do
 //

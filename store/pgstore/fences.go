@@ -39,16 +39,29 @@ func (s *Store) FencedMarks() Fenced { return Fenced{s, mode{positions: true, ke
 
 // Begin implements [store.Marks]. Every mark must have a place.
 func (f Fenced) Begin(ctx context.Context, marks []store.Mark) (store.Unit[pgx.Tx], []store.Status, error) {
-	for i := range marks {
-		if marks[i].Place == nil {
-			return nil, nil, errors.New("pgstore: begin: a mark has no place where positions are kept")
-		}
+	if err := f.mode.check(marks); err != nil {
+		return nil, nil, err
 	}
 	u, statuses, err := f.beginIn(ctx, f.mode, marks)
 	if err != nil {
 		return nil, nil, err
 	}
 	return u, statuses, nil
+}
+
+// MarkTx implements [store.TxMarker]. Every mark must have a place.
+func (f Fenced) MarkTx(ctx context.Context, tx pgx.Tx, marks []store.Mark) ([]store.Status, error) {
+	return f.markTx(ctx, tx, f.mode, marks)
+}
+
+// Revive implements [store.Reviver].
+func (f Fenced) Revive(ctx context.Context, id int64) (store.Unit[pgx.Tx], store.DeadLetter, error) {
+	u, letter, err := f.revive(ctx, id)
+	if err != nil {
+		return nil, store.DeadLetter{}, err
+	}
+	u.mode = f.mode
+	return u, letter, nil
 }
 
 // fenceGroup are the marks of one partition.

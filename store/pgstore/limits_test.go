@@ -22,13 +22,21 @@ func TestLimitsOfTheTransaction(t *testing.T) {
 	scope := scopeOf(t, s)
 	placed := plainMark(scope, "placed")
 	placed.Place = &store.Place{Log: "log"}
-	for name, unit := range map[string]store.Unit[pgx.Tx]{
-		"plain": begin(t, s, plainMark(scope, "a")), "timed": begin(t, s, timedMark(scope, time.Now(), "a")),
-		"many": beginMany(t, s, plainMark(scope, "b"), plainMark(scope, "c")), "many timed": beginMany(t, s, timedMark(scope, time.Now(), "b"), timedMark(scope, time.Now(), "c")),
-		"fence": beginMany(t, s.Fenced(), placed),
+	for name, marks := range map[string][]store.Mark{
+		"plain": {plainMark(scope, "a")}, "timed": {timedMark(scope, time.Now(), "a")},
+		"many": {plainMark(scope, "b"), plainMark(scope, "c")}, "many timed": {timedMark(scope, time.Now(), "b"), timedMark(scope, time.Now(), "c")},
+		"fence": {placed},
 	} {
+		var in store.Marks[pgx.Tx] = s
+		if name == "fence" {
+			in = s.Fenced()
+		}
+		unit, _, err := in.Begin(t.Context(), marks)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var limits string
-		err := unit.Tx().QueryRow(t.Context(), "select concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))").Scan(&limits)
+		err = unit.Tx().QueryRow(t.Context(), "select concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))").Scan(&limits)
 		if err != nil || limits != "3s 41s 42s" {
 			t.Errorf("%s: the limits are %q, %v", name, limits, err)
 		}
@@ -39,15 +47,6 @@ func TestLimitsOfTheTransaction(t *testing.T) {
 	if got := queryOne[string](t, pool, "select current_setting('statement_timeout') || current_setting('idle_in_transaction_session_timeout')"); got != "00" {
 		t.Errorf("the limits outlive the transaction: %s", got)
 	}
-}
-
-func beginMany(t *testing.T, s store.Marks[pgx.Tx], marks ...store.Mark) store.Unit[pgx.Tx] {
-	t.Helper()
-	u, _, err := s.Begin(t.Context(), marks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
 }
 
 // A handler that exceeds a limit has failed; its message comes again and nothing of it stays.

@@ -17,11 +17,18 @@ import (
 // MarkTx implements [store.TxMarker]: it marks in a transaction that the caller owns. The
 // limit on lock waits stays set for the rest of that transaction.
 func (s *Store) MarkTx(ctx context.Context, tx pgx.Tx, marks []store.Mark) ([]store.Status, error) {
+	return s.markTx(ctx, tx, mode{keys: true}, marks)
+}
+
+func (s *Store) markTx(ctx context.Context, tx pgx.Tx, by mode, marks []store.Mark) ([]store.Status, error) {
 	if len(marks) == 0 {
 		return nil, nil
 	}
+	if err := by.check(marks); err != nil {
+		return nil, err
+	}
 	// Carefully, because an error would spoil the caller's transaction.
-	m := &marking{s: s, mode: mode{keys: true}, marks: marks, careful: true}
+	m := &marking{s: s, mode: by, marks: marks, careful: true}
 	b := &pgx.Batch{}
 	m.queue(b)
 	results := tx.SendBatch(ctx, b)
@@ -40,6 +47,15 @@ func (s *Store) MarkTx(ctx context.Context, tx pgx.Tx, marks []store.Mark) ([]st
 
 // mode is what a view of the store decides by.
 type mode struct{ keys, positions bool }
+
+func (by mode) check(marks []store.Mark) error {
+	for i := range marks {
+		if by.positions && marks[i].Place == nil {
+			return fmt.Errorf("pgstore: mark %d of %d has no place where positions are kept", i+1, len(marks))
+		}
+	}
+	return nil
+}
 
 // marking is a set of marks on its way to the server and back.
 //

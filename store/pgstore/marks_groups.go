@@ -147,7 +147,7 @@ func (g *markGroup) find(id store.ID, from int) (int, error) {
 func (m *marking) look(ctx context.Context, q querier, g *markGroup) error {
 	var unclear []pgtype.UUID
 	for n, i := range g.index {
-		if m.isUnclear(i) {
+		if m.isUnclear(i) || m.status[i] == store.Seen && g.hasPrintedTwin(m, i) {
 			unclear = append(unclear, g.keys[n])
 		}
 	}
@@ -219,4 +219,8 @@ func rawUUID(raw []byte) (store.ID, error) {
 		return store.ID(raw), nil
 	}
 	return store.ParseID(string(raw))
+}
+
+func (g *markGroup) hasPrintedTwin(m *marking, i int) bool {
+	return slices.ContainsFunc(g.twins, func(t twin) bool { return t.of == i && !m.marks[t.mark].Fingerprint.IsZero() })
 }

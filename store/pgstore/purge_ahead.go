@@ -11,12 +11,16 @@ const (
 	// leastAhead and leastPartitions are how far ahead of now the purger keeps partitions at least.
 	leastAhead      = 14 * 24 * time.Hour
 	leastPartitions = 4
+	// largestRest is the size of the default partition, in bytes, up to which it is looked through for
+	// each partition that is made. That takes a second at most.
+	largestRest = 32 << 20
 )
 
 // makeAhead continues the partitions in the width of the last one, so that a service that is not
 // deployed for half a year does not run out of them. How far [Migrate] goes, it leaves to [Migrate].
 // Each is made in a transaction of its own, because its lock on the default partition makes
-// handlers wait that have marks for there.
+// handlers wait that have marks for there. Where that has grown large, as when nobody has made
+// partitions for months, they would wait for long, and the moment is left to a person.
 func (w *pass) makeAhead(ctx context.Context) error {
 	for {
 		var now time.Time
@@ -42,6 +46,10 @@ func (w *pass) makeAhead(ctx context.Context) error {
 			}
 			var last int64
 			if err := tx.QueryRow(ctx, w.s.in("select max(to_ms) from {schema}.mark_partitions")).Scan(&last); err != nil || last != *to {
+				return err
+			}
+			if size, err := w.sizeIn(ctx, tx, &aged{name: "marks_timed_rest"}); err != nil || size > largestRest {
+				w.done.RestIsLarge = err == nil
 				return err
 			}
 			made = true

@@ -33,16 +33,12 @@ sessions as materialized (
 	where a.datid = (select oid from pg_database where datname = current_database())
 		and a.usesysid is not null and a.backend_xmin is not null and a.pid <> pg_backend_pid()
 )
-select s.xid, s.xid::bigint >= next.xid, h.pid, h.tx, h.application_name, h.xact_start
+select s.xid, h.pid, h.tx, h.application_name, h.xact_start
 from (select distinct purged_xid::text as xid from {schema}.scopes where safe_ms < purged_ms) s
-cross join next
 left join sessions h on h.xmin <= s.xid::bigint
 order by h.xmin`
 
 	markSafe = `update {schema}.scopes set safe_ms = purged_ms where purged_xid::text = $1 and safe_ms < purged_ms`
-
-	// The database was restored into a server whose transactions are numbered otherwise.
-	announceAgain = `update {schema}.scopes set purged_xid = pg_current_xact_id() where purged_xid::text = $1 and safe_ms < purged_ms`
 )
 
 // announce announces what may be removed, where the last announcement is safe, and waits for a while
@@ -80,17 +76,15 @@ func (w *pass) settle(ctx context.Context) (outstanding int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	now, foreign := map[string]map[oldTx]*Session{}, map[string]bool{}
+	now := map[string]map[oldTx]*Session{}
 	var xid string
-	var isForeign bool
 	var pid *int32
 	var tx, name *string
 	var since *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&xid, &isForeign, &pid, &tx, &name, &since}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&xid, &pid, &tx, &name, &since}, func() error {
 		if now[xid] == nil {
 			now[xid] = map[oldTx]*Session{}
 		}
-		foreign[xid] = isForeign
 		if pid != nil {
 			now[xid][oldTx{*pid, *tx}] = newSession(*pid, name, since)
 		}
@@ -101,16 +95,11 @@ func (w *pass) settle(ctx context.Context) (outstanding int, err error) {
 	}
 	w.done.Snapshot = w.older.narrow(now)
 	for xid := range now {
-		sql := markSafe
-		switch {
-		case foreign[xid]:
-			sql = announceAgain
-			outstanding++
-		case w.older.holds(xid):
+		if w.older.holds(xid) {
 			outstanding++
 			continue
 		}
-		if _, err := conn.Exec(ctx, w.s.in(sql), xid); err != nil {
+		if _, err := conn.Exec(ctx, w.s.in(markSafe), xid); err != nil {
 			return outstanding, err
 		}
 	}

@@ -82,7 +82,7 @@ func TestPurgeWaitsForAStatementThatWaitsForARival(t *testing.T) {
 		t.Run([]string{"timed", "plain"}[table], func(t *testing.T) {
 			t.Parallel()
 			pool := withDays(t)
-			s := newStore(t, pool)
+			s := newStore(t, pool, pgstore.WithLockWait(time.Minute))
 			scope, now := keptScope(t, s, "consumer", day), time.Now()
 			first, second := aged(scope, now.Add(-10*day), "a")[table], aged(scope, now.Add(-6*day), "b")[table]
 			if first.Key.ID.String() > second.Key.ID.String() {
@@ -138,7 +138,7 @@ func TestPurgeIsNotStarvedByLongTransactions(t *testing.T) {
 		}
 		return tx
 	}
-	last, purger := open(), newPurger(t, s, pgstore.WithSnapshotWait(0))
+	purger := newPurger(t, s, pgstore.WithSnapshotWait(0))
 	// Since a transaction writes in another database of the server, all snapshots look old.
 	elsewhere, err := newPool(t, servertest.Postgres(t)).Begin(t.Context())
 	if err != nil {
@@ -148,12 +148,14 @@ func TestPurgeIsNotStarvedByLongTransactions(t *testing.T) {
 	if _, err := elsewhere.Exec(t.Context(), "create table written ()"); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 4 {
-		reach(t, s, scope, 0, now.Add(time.Duration(i-4)*time.Minute))
+	// Each is there during two passes.
+	last := open()
+	for i := range 5 {
+		next := open()
+		reach(t, s, scope, 0, now.Add(time.Duration(i-5)*time.Minute))
 		if _, err := purger.Purge(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		next := open()
 		if err := last.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}

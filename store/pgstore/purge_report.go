@@ -28,6 +28,9 @@ type Purged struct {
 	// NotOwner: the role does not own the tables, so partitions were neither emptied nor dropped nor
 	// made. Marks that no partition was made for go to the default one and are deleted row by row.
 	NotOwner bool
+	// RestIsLarge: the default partition holds so many marks that no partitions were made out of it. Call
+	// [Migrate] when handlers may stand still for as long as that takes.
+	RestIsLarge bool
 }
 
 // Rows is how many marks were deleted one by one.
@@ -91,5 +94,8 @@ func (p *Purger) log(ctx context.Context, done Purged) {
 	}
 	if done.NotOwner {
 		p.c.logger.LogAttrs(ctx, slog.LevelWarn, "the role does not own the tables: partitions are neither dropped nor made", slog.Time("until", done.MadeUntil))
+	}
+	if done.RestIsLarge {
+		p.c.logger.LogAttrs(ctx, slog.LevelWarn, "the default partition is large: run pgstore.Migrate at a quiet hour", slog.Time("until", done.MadeUntil))
 	}
 }

@@ -209,7 +209,6 @@ func TestReachedIgnoresWhatIsWrong(t *testing.T) {
 		}
 		return all[0].Reaches[0].Newest
 	}
-	reach(t, s, scope, 0, time.Time{})
 	reach(t, s, scope, 0, now.Add(time.Hour))
 	reach(t, s, scope, 0, time.UnixMilli(1<<62))
 	if at := newest(); !at.IsZero() {
@@ -234,6 +233,14 @@ func TestReachedIgnoresWhatIsWrong(t *testing.T) {
 	}
 	if err := s.Reached(t.Context(), scope, nil); err != nil {
 		t.Error(err)
+	}
+	// No time is the clock's, also beside one that has a time.
+	before := newest()
+	if err := s.Reached(t.Context(), scope, []store.Reach{{Log: "log", Newest: now.Add(-day)}, {Log: "log"}}); err != nil {
+		t.Fatal(err)
+	}
+	if at := newest(); !at.After(before) {
+		t.Errorf("it reaches to %s, as before", at)
 	}
 }
 

@@ -17,7 +17,8 @@ type oldTx struct {
 // Only those count, because the xmin of a new snapshot may be as small: it is the number of the oldest
 // transaction that writes anywhere in the server, in any of its databases, and as long as that
 // one is open all snapshots have it. One that was taken after the first look sees the
-// announcement all the same.
+// announcement all the same. So it is too where the database was restored into a server that has not
+// come to such numbers yet.
 type olderSnapshots struct {
 	mu    sync.Mutex
 	byXID map[string]map[oldTx]*Session

@@ -17,11 +17,12 @@ var _ store.Retention = (*Store)(nil)
 // reached ignores what is later than the server's clock: one message that a producer has dated to
 // the year 3000 must not carry off the marks of the others. A minute is granted, and cut off,
 // because the clocks of brokers and servers differ: a consumer that is never behind by
-// more than its broker's clock is ahead would never be heard otherwise.
+// more than its broker's clock is ahead would never be heard otherwise. Without a time, which is null
+// here and passed over by least, it is the clock that counts.
 const reached = `insert into %s.reaches as r (scope, log, partition, newest)
 select $1, m.log, m.partition, least(m.newest, now())
 from unnest($2::bytea[], $3::int[], $4::timestamptz[]) as m (log, partition, newest)
-where m.newest <= now() + interval '1 minute'
+where m.newest is null or m.newest <= now() + interval '1 minute'
 on conflict (scope, log, partition) do update set newest = excluded.newest, noted_at = now()
 where r.newest < excluded.newest`
 
@@ -44,13 +45,22 @@ func (s *Store) Reached(ctx context.Context, scope store.Scope, partitions []sto
 	return nil
 }
 
-// inOrder leaves out what has no time and keeps the newest of each partition, because one statement
-// cannot change a row twice. The order is the same in every process, so that two that report
+// inOrder keeps the newest of each partition, because one statement cannot change a row twice; no
+// time is the newest of all. The order is the same in every process, so that two that report
 // the same partitions wait for each other rather than for ever.
 func inOrder(partitions []store.Reach) []store.Reach {
-	sorted := slices.DeleteFunc(slices.Clone(partitions), func(p store.Reach) bool { return p.Newest.IsZero() })
+	sorted := slices.Clone(partitions)
 	slices.SortFunc(sorted, func(a, b store.Reach) int {
-		return cmp.Or(bytes.Compare([]byte(a.Log), []byte(b.Log)), cmp.Compare(a.Partition, b.Partition), b.Newest.Compare(a.Newest))
+		c := cmp.Or(bytes.Compare([]byte(a.Log), []byte(b.Log)), cmp.Compare(a.Partition, b.Partition))
+		switch {
+		case c != 0 || a.Newest.Equal(b.Newest):
+			return c
+		case a.Newest.IsZero():
+			return -1
+		case b.Newest.IsZero():
+			return 1
+		}
+		return b.Newest.Compare(a.Newest)
 	})
 	return slices.CompactFunc(sorted, func(a, b store.Reach) bool { return a.Log == b.Log && a.Partition == b.Partition })
 }

@@ -125,6 +125,10 @@ func (u *unit) Next(ctx context.Context, marks []store.Mark) (store.End, []store
 	if end, err := u.ready(ctx); err != nil {
 		return end, nil, err
 	}
+	if err := u.mode.check(marks); err != nil {
+		u.abandon(ctx)
+		return store.RolledBack, nil, err
+	}
 	if u.tx.real != nil {
 		// pgx's own transaction has to commit, so that it knows that it is closed.
 		if end, err := u.commit(ctx); err != nil {

@@ -40,7 +40,11 @@ func orderID(order []byte) store.ID {
 
 // Revive implements [store.Reviver].
 func (s *Store) Revive(ctx context.Context, id int64) (store.Unit[*sql.Tx], store.DeadLetter, error) {
-	u, _, err := s.begin(ctx, mode{keys: true}, nil)
+	return s.revive(ctx, mode{keys: true}, id)
+}
+
+func (s *Store) revive(ctx context.Context, by mode, id int64) (store.Unit[*sql.Tx], store.DeadLetter, error) {
+	u, _, err := s.begin(ctx, by, nil)
 	if err != nil {
 		return nil, store.DeadLetter{}, err
 	}
@@ -119,7 +123,9 @@ func (s *Store) DiscardDead(ctx context.Context, ids ...int64) (int, error) {
 }
 
 func (s *Store) discardDead(ctx context.Context, ids []int64) (n int, err error) {
-	u, err := s.open(ctx)
+	// Whether a key has a letter left is asked after its lock was waited for, and has to be answered
+	// as of then.
+	u, err := s.open(ctx, sql.LevelReadCommitted)
 	if err != nil {
 		return 0, err
 	}

@@ -34,12 +34,13 @@ func (u *unit) ready(ctx context.Context) (store.End, error) {
 	if err := ctx.Err(); err != nil {
 		return store.RolledBack, err
 	}
+	wasLost := u.isLost() // before this statement can find it out
 	result, err := u.tx.ExecContext(ctx, u.question())
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return store.Unknown, fmt.Errorf("the handler has ended it: %w", store.ErrTxControl)
 	case err != nil:
-		return store.RolledBack, u.whyNotReady(ctx, err)
+		return store.RolledBack, u.whyNotReady(ctx, err, wasLost)
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
@@ -64,7 +65,7 @@ func (u *unit) question() string {
 }
 
 // whyNotReady explains an error from before COMMIT.
-func (u *unit) whyNotReady(ctx context.Context, err error) error {
+func (u *unit) whyNotReady(ctx context.Context, err error, wasLost bool) error {
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx, err)
@@ -73,17 +74,17 @@ func (u *unit) whyNotReady(ctx context.Context, err error) error {
 		return fmt.Errorf("the handler passed over the error of a statement: %w", err)
 	case sqlState(err) != "":
 		return err
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
-		errors.Is(err, driver.ErrBadConn) && !u.isLost():
-		// The message would come for ever were it an outage.
+	case wasLost, errors.Is(err, driver.ErrBadConn) && !u.isLost():
+		// Most likely a deadline of its own. Were it an outage, the message would come for ever.
 		return &markedError{fmt.Errorf("the handler passed over an error that cost the connection, or left rows of a query unread: %w", err), store.FaultHandler}
 	}
 	return &markedError{fmt.Errorf("the connection was lost before COMMIT was sent: %w", err), store.FaultOutage}
 }
 
 // isLost asks the driver whether it has lost the connection. [driver.ErrBadConn] alone does not say
-// so: pgx has it for a statement that comes while rows are unread, and for every statement after
-// the one whose deadline has passed.
+// so: pgx, which cannot be asked, has it for a statement that comes while rows are unread, and for
+// every statement after the one whose deadline has passed. The error that says how a connection was lost
+// is another one there.
 func (u *unit) isLost() bool {
 	lost := false
 	_ = u.conn.Raw(func(c any) error {

@@ -3,10 +3,12 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/pgstore"
 	"github.com/semel-dev/semel/store/sqlstore"
 	"github.com/semel-dev/semel/store/storetest"
 )
@@ -88,6 +90,64 @@ func TestAttempts(t *testing.T) {
 			},
 		})
 	})
+}
+
+// Above READ COMMITTED a statement does not see what was committed while it waited for a lock.
+func TestAboveReadCommitted(t *testing.T) {
+	t.Parallel()
+	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
+		t.Run(level.String(), func(t *testing.T) {
+			t.Parallel()
+			places := newPlaces(t, "pgx")
+			storetest.TestDeadLetters(t, storetest.DeadLettersHarness[*sql.Tx]{
+				Conflicts: true,
+				New: func(t *testing.T, lockWait time.Duration) storetest.DeadLettersPlace[*sql.Tx] {
+					p := places(t, lockWait)
+					s := p.open(sqlstore.WithIsolation(level))
+					return storetest.DeadLettersPlace[*sql.Tx]{Marks: s, Burier: s, Letters: s, Reviver: s,
+						Effect: addNamed, Effects: p.effects, AwaitBlocked: p.awaitBlocked}
+				},
+			})
+			storetest.TestFences(t, storetest.FencesHarness[*sql.Tx]{
+				Conflicts: true,
+				New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*sql.Tx] {
+					p := places(t, lockWait)
+					return p.marksPlace(func(*sqlstore.Store) store.Marks[*sql.Tx] { return p.open(sqlstore.WithIsolation(level)).Fenced() })
+				},
+			})
+		})
+	}
+}
+
+// A consumer of database/sql is purged by pgstore, which the application needs for its migrations anyway.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	overDrivers(t, func(t *testing.T, driver string) {
+		places := newPlaces(t, driver)
+		storetest.TestRetention(t, storetest.RetentionHarness[*sql.Tx]{
+			New: func(t *testing.T) storetest.RetentionPlace[*sql.Tx] {
+				p := places(t, time.Minute)
+				return storetest.RetentionPlace[*sql.Tx]{MarksPlace: p.marksPlace(itself), Purge: p.purge}
+			},
+		})
+	})
+}
+
+// purge makes one whole pass.
+func (p *place) purge(ctx context.Context) error {
+	s, err := pgstore.New(p.admin, pgstore.WithSchema(p.schema))
+	if err != nil {
+		return err
+	}
+	purger, err := pgstore.NewPurger(s, pgstore.WithSnapshotWait(time.Minute))
+	if err != nil {
+		return err
+	}
+	done, err := purger.Purge(ctx)
+	if err == nil && (done.Elsewhere || done.Snapshot != nil || len(done.Locked) > 0) {
+		err = fmt.Errorf("the purge did not do all: %+v", done)
+	}
+	return err
 }
 
 func addNamed(ctx context.Context, tx *sql.Tx, name string) error {

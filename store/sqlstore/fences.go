@@ -22,10 +22,11 @@ type Fenced struct {
 }
 
 var (
-	_ store.Marks[*sql.Tx]   = Fenced{}
-	_ store.Burier[*sql.Tx]  = Fenced{}
-	_ store.Reviver[*sql.Tx] = Fenced{}
-	_ store.Fences           = Fenced{}
+	_ store.Marks[*sql.Tx]    = Fenced{}
+	_ store.TxMarker[*sql.Tx] = Fenced{}
+	_ store.Burier[*sql.Tx]   = Fenced{}
+	_ store.Reviver[*sql.Tx]  = Fenced{}
+	_ store.Fences            = Fenced{}
 )
 
 // Fenced returns the view of the store that keeps positions and no keys.
@@ -35,18 +36,23 @@ func (s *Store) Fenced() Fenced { return Fenced{s, mode{positions: true}} }
 // both say so.
 func (s *Store) FencedMarks() Fenced { return Fenced{s, mode{positions: true, keys: true}} }
 
-// Begin implements [store.Marks]. Every mark must have a place.
+// Begin implements [store.Marks]. Every mark must have a place, here and in Next.
 func (f Fenced) Begin(ctx context.Context, marks []store.Mark) (store.Unit[*sql.Tx], []store.Status, error) {
-	for i := range marks {
-		if marks[i].Place == nil {
-			return nil, nil, errors.New("sqlstore: begin: a mark has no place where positions are kept")
-		}
-	}
 	u, statuses, err := f.begin(ctx, f.mode, marks)
 	if err != nil {
 		return nil, nil, err
 	}
 	return u, statuses, nil
+}
+
+// MarkTx implements [store.TxMarker] as [Store.MarkTx] does, and moves positions.
+func (f Fenced) MarkTx(ctx context.Context, tx *sql.Tx, marks []store.Mark) ([]store.Status, error) {
+	return f.markTx(ctx, tx, f.mode, marks)
+}
+
+// Revive implements [store.Reviver].
+func (f Fenced) Revive(ctx context.Context, id int64) (store.Unit[*sql.Tx], store.DeadLetter, error) {
+	return f.revive(ctx, f.mode, id)
 }
 
 // fenceGroup are the marks of one partition.
@@ -62,6 +68,9 @@ type fenceGroup struct {
 // moveFences moves the position of each partition to the furthest of its marks.
 func (m *marking) moveFences(ctx context.Context, q querier) error {
 	for i := range m.marks {
+		if m.marks[i].Place == nil {
+			return errors.New("a mark has no place where positions are kept")
+		}
 		g := m.fenceOf(&m.marks[i])
 		g.index = append(g.index, i)
 		if p := m.marks[i].Place; p.Offset > g.last.Offset {

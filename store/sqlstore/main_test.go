@@ -59,13 +59,13 @@ func newPlace(t *testing.T, driver, dsn, schema string, lockWait time.Duration) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.MaxConns = 2
+	config.MaxConns = 3
 	config.ConnConfig.RuntimeParams["search_path"] = fmt.Sprintf("%q", schema)
 	if p.admin, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.admin.Close)
-	if err := pgstore.Migrate(t.Context(), p.admin, pgstore.WithSchema(schema), pgstore.WithPartitions(365*24*time.Hour, 0)); err != nil {
+	if err := pgstore.Migrate(t.Context(), p.admin, pgstore.WithSchema(schema), pgstore.WithPartitions(7*24*time.Hour, 0)); err != nil {
 		t.Fatal(err)
 	}
 	p.exec("create table effects (name text not null)")

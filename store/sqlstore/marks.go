@@ -11,7 +11,11 @@ import (
 // MarkTx implements [store.TxMarker]: it marks in a transaction that the caller owns. The
 // limit on lock waits stays set for the rest of that transaction.
 func (s *Store) MarkTx(ctx context.Context, tx *sql.Tx, marks []store.Mark) ([]store.Status, error) {
-	m := &marking{s: s, mode: mode{keys: true}, marks: marks}
+	return s.markTx(ctx, tx, mode{keys: true}, marks)
+}
+
+func (s *Store) markTx(ctx context.Context, tx *sql.Tx, by mode, marks []store.Mark) ([]store.Status, error) {
+	m := &marking{s: s, mode: by, marks: marks}
 	if err := m.set(ctx, tx); err != nil {
 		return nil, fmt.Errorf("sqlstore: mark: %w", s.own(ctx, err))
 	}

@@ -21,7 +21,7 @@ func (s *Store) Begin(ctx context.Context, marks []store.Mark) (store.Unit[*sql.
 }
 
 func (s *Store) begin(ctx context.Context, by mode, marks []store.Mark) (*unit, []store.Status, error) {
-	u, err := s.open(ctx)
+	u, err := s.open(ctx, s.config.isolation)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sqlstore: begin: %w", s.own(ctx, err))
 	}
@@ -39,13 +39,13 @@ func (s *Store) begin(ctx context.Context, by mode, marks []store.Mark) (*unit, 
 const staleConnections = 3
 
 // open begins a transaction.
-func (s *Store) open(ctx context.Context) (*unit, error) {
+func (s *Store) open(ctx context.Context, isolation sql.IsolationLevel) (*unit, error) {
 	for tries := 1; ; tries++ {
 		conn, err := s.acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
-		u := &unit{s: s, conn: conn}
+		u := &unit{s: s, isolation: isolation, conn: conn}
 		if err = u.begin(ctx); err == nil {
 			return u, nil
 		}
@@ -58,10 +58,11 @@ func (s *Store) open(ctx context.Context) (*unit, error) {
 
 // unit is one transaction after another on one connection.
 type unit struct {
-	s    *Store
-	mode mode
-	conn *sql.Conn // nil once the unit has ended
-	tx   *sql.Tx   // nil where BEGIN has failed
+	s         *Store
+	mode      mode
+	isolation sql.IsolationLevel
+	conn      *sql.Conn // nil once the unit has ended
+	tx        *sql.Tx   // nil where BEGIN has failed
 	// cancel ends the context that tx was begun with, which interrupts a COMMIT or ROLLBACK that is
 	// under way; they take no context of their own.
 	cancel context.CancelFunc
@@ -74,7 +75,7 @@ type unit struct {
 func (u *unit) begin(ctx context.Context) error {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	tx, err := u.conn.BeginTx(lasting, &sql.TxOptions{Isolation: u.s.config.isolation})
+	tx, err := u.conn.BeginTx(lasting, &sql.TxOptions{Isolation: u.isolation})
 	u.tx, u.cancel, u.xact = tx, cancel, ""
 	if !stop() && err == nil {
 		err = context.Canceled

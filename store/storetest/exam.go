@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -75,6 +76,14 @@ func within[R any](e *exam, act string, f func(ctx context.Context) R) R {
 func begun[R any](e *exam, f func(ctx context.Context) R) <-chan R {
 	answer := make(chan R, 1)
 	go func() {
+		// A store that panics fails its case and not the process, which has others to examine.
+		defer func() {
+			if v := recover(); v != nil {
+				e.Errorf("rule: %s\n\tgot: panic: %v\n%s", e.says, v, debug.Stack())
+				var none R
+				answer <- none
+			}
+		}()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		answer <- f(ctx)

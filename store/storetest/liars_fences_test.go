@@ -159,6 +159,9 @@ func fencesLiars() []liar {
 				return m
 			})
 		})},
+		{"panics without a place", []string{"a mark without a place"}, sitFences(false, func(_ *marksPlace, b *bentFences) {
+			b.bendPlaces(func(*store.Mark, *store.Place) {})
+		})},
 		{"MarkTx is that of another view", []string{"MarkTx of a view"}, sitFences(false, func(_ *marksPlace, b *bentFences) {
 			b.markTx = b.s.MarkTx
 		})},

@@ -139,6 +139,14 @@ func removalRules[TTx any]() []agesRule[TTx] {
 			s.reached(0, 0)
 			s.purge()
 			s.are(store.Late, old...)
+
+			s.scope = s.keeps("a consumer of messages without a time", kept)
+			old = s.pair(200*day, "m")
+			s.are(store.New, old...)
+			s.reachedAll(s.scope, store.Reach{Log: "timeless"})
+			s.purge()
+			s.are(store.Late, old...)
+			s.are(store.New, s.pair(20*day, "n")...)
 		},
 	}}
 }

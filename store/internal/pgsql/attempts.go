@@ -24,11 +24,12 @@ returning orderly`
 	// It ignores what is later than the server's clock: one message that a producer has dated to
 	// the year 3000 must not carry off the marks of the others. A minute is granted, and cut off,
 	// because the clocks of brokers and servers differ: a consumer that is never behind by
-	// more than its broker's clock is ahead would never be heard otherwise.
+	// more than its broker's clock is ahead would never be heard otherwise. A time that is null is
+	// the server's clock, which least takes when it is the only one.
 	Reached = `insert into {schema}.reaches as r (scope, log, partition, newest)
 select $1::int, m.log, m.partition, least(m.newest, now())
 from unnest($2::bytea[], $3::int[], $4::timestamptz[]) as m (log, partition, newest)
-where m.newest <= now() + interval '1 minute'
+where m.newest is null or m.newest <= now() + interval '1 minute'
 on conflict (scope, log, partition) do update set newest = excluded.newest, noted_at = now()
 where r.newest < excluded.newest`
 )

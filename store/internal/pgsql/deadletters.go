@@ -9,11 +9,16 @@ const (
 	// The scope is found by its name, which whoever marked in this transaction has interned;
 	// were it not there, NULL would make the statement fail, where a select that finds nothing
 	// would lose the letter and commit its mark. A key that is parked already is held all the same, until the
-	// end: whoever revives its last letter at this moment would release it.
+	// end: whoever revives its last letter at this moment would release it. A message that goes behind a
+	// parked key holds it already; above READ COMMITTED it also changes it, because who waited for a mere
+	// hold would not see the letter, and so is refused (40001).
 	Bury = `with parked as (
   insert into {schema}.parked_keys as p (scope, order_id)
   select id, $19::uuid from {schema}.scopes where name = $1 and $17 = 0 and $19::uuid is not null
   on conflict (scope, order_id) do update set since = p.since
+), touched as (
+  update {schema}.parked_keys p set since = p.since from {schema}.scopes c
+  where c.name = $1 and p.scope = c.id and p.order_id = $19::uuid and $17 = 1 and current_setting('transaction_isolation') <> 'read committed'
 )
 insert into {schema}.dead_letters (scope, key, timed, key_text, broker, topic, log, partition, position, at,
   message_key, header_keys, header_values, body, reason, attempts, state, ordering, order_id)

@@ -64,13 +64,17 @@ func KeepMillis(keep time.Duration) *int64 {
 	return &ms
 }
 
-// ReachOrder leaves out what has no time and keeps the newest of each partition, because one
-// statement cannot change a row twice. The order is the same in every process, so that two that
-// report the same partitions wait for each other rather than for ever.
+// ReachOrder keeps the newest of each partition, because one statement cannot change a row
+// twice; no time is the newest, because it is the server's clock. The order is the same in every
+// process, so that two that report the same partitions wait for each other rather than for ever.
 func ReachOrder(partitions []store.Reach) []store.Reach {
-	sorted := slices.DeleteFunc(slices.Clone(partitions), func(p store.Reach) bool { return p.Newest.IsZero() })
+	sorted := slices.Clone(partitions)
 	slices.SortFunc(sorted, func(a, b store.Reach) int {
-		return cmp.Or(bytes.Compare([]byte(a.Log), []byte(b.Log)), cmp.Compare(a.Partition, b.Partition), b.Newest.Compare(a.Newest))
+		newest := b.Newest.Compare(a.Newest)
+		if a.Newest.IsZero() || b.Newest.IsZero() {
+			newest = -newest
+		}
+		return cmp.Or(cmp.Compare(a.Log, b.Log), cmp.Compare(a.Partition, b.Partition), newest)
 	})
 	return slices.CompactFunc(sorted, func(a, b store.Reach) bool { return a.Log == b.Log && a.Partition == b.Partition })
 }
