@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 var _ store.Attempts = (*Store)(nil)
@@ -15,20 +16,18 @@ var _ store.Attempts = (*Store)(nil)
 // and counts again when the caller repeats it: a message is given up one attempt too early
 // rather than never.
 func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, "spent", scope, key)
+	return s.count(ctx, pgsql.Spend, scope, key)
 }
 
 // Start implements [store.Attempts].
 func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, "starts", scope, key)
+	return s.count(ctx, pgsql.Start, scope, key)
 }
 
 // count is one statement, which commits by itself. Rivals wait for each other at the row, so
 // each of them gets a number of its own.
-func (s *Store) count(ctx context.Context, column string, scope store.Scope, key store.Key) (n int, err error) {
-	err = s.scanRow(ctx, []any{&n}, "insert into "+s.schema+".attempts as a (scope, key, timed, "+column+`) values ($1, $2, $3, 1)
-		on conflict (scope, key, timed) do update set `+column+" = a."+column+` + 1, at = now()
-		returning `+column, int32(scope), uuidOf(key), key.Timed)
+func (s *Store) count(ctx context.Context, sql string, scope store.Scope, key store.Key) (n int, err error) {
+	err = s.scanRow(ctx, []any{&n}, pgsql.In(s.schema, sql), int32(scope), uuidOf(key), key.Timed)
 	if err != nil {
 		return 0, fmt.Errorf("pgstore: count an attempt at %s: %w", key.ID, s.own(err))
 	}
@@ -37,7 +36,7 @@ func (s *Store) count(ctx context.Context, column string, scope store.Scope, key
 
 // Forget implements [store.Attempts].
 func (s *Store) Forget(ctx context.Context, scope store.Scope, key store.Key) error {
-	_, err := s.exec(ctx, "delete from "+s.schema+".attempts where scope = $1 and key = $2 and timed = $3", int32(scope), uuidOf(key), key.Timed)
+	_, err := s.exec(ctx, pgsql.In(s.schema, pgsql.Forget), int32(scope), uuidOf(key), key.Timed)
 	if err != nil {
 		return fmt.Errorf("pgstore: forget the attempts at %s: %w", key.ID, s.own(err))
 	}
@@ -47,11 +46,7 @@ func (s *Store) Forget(ctx context.Context, scope store.Scope, key store.Key) er
 // Enter implements [store.Attempts]. Whoever is the first of all, or is still there himself, enters
 // in order: nobody can have died. The name has to be another one in each run of a process.
 func (s *Store) Enter(ctx context.Context, scope store.Scope, log string, partition int, owner string) (orderly bool, err error) {
-	err = s.scanRow(ctx, []any{&orderly}, "insert into "+s.schema+`.tenures as t (scope, log, partition, owner, has_left, orderly)
-		values ($1, $2, $3, $4, false, true)
-		on conflict (scope, log, partition) do update
-		set owner = excluded.owner, has_left = false, orderly = t.has_left or t.owner = excluded.owner, since = now()
-		returning orderly`, int32(scope), []byte(log), int32(partition), owner)
+	err = s.scanRow(ctx, []any{&orderly}, pgsql.In(s.schema, pgsql.Enter), int32(scope), []byte(log), int32(partition), owner)
 	if err != nil {
 		return false, fmt.Errorf("pgstore: enter %s/%d as %q: %w", log, partition, owner, s.own(err))
 	}
@@ -60,8 +55,7 @@ func (s *Store) Enter(ctx context.Context, scope store.Scope, log string, partit
 
 // Leave implements [store.Attempts].
 func (s *Store) Leave(ctx context.Context, scope store.Scope, log string, partition int, owner string) error {
-	_, err := s.exec(ctx, "update "+s.schema+`.tenures set has_left = true
-		where scope = $1 and log = $2 and partition = $3 and owner = $4`, int32(scope), []byte(log), int32(partition), owner)
+	_, err := s.exec(ctx, pgsql.In(s.schema, pgsql.Leave), int32(scope), []byte(log), int32(partition), owner)
 	if err != nil {
 		return fmt.Errorf("pgstore: leave %s/%d as %q: %w", log, partition, owner, s.own(err))
 	}
