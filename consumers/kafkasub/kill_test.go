@@ -74,9 +74,8 @@ func effectConsumer(pool *pgxpool.Pool, broker, mode string, opts ...kafkasub.Op
 			return err
 		}
 		if string(m.Body) == "poison" {
-			self, err := os.FindProcess(os.Getpid())
-			if err == nil {
-				err = self.Kill()
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = self.Kill()
 			}
 			select {} // until it takes effect
 		}

@@ -33,7 +33,6 @@ type marking struct {
 	marks []store.Mark
 
 	status []store.Status
-	groups []markGroup
 	fences []fenceGroup
 	// xact is the number of the transaction, known once anything is set in it.
 	xact string
