@@ -10,6 +10,10 @@ import (
 // Processor is all that a consumer knows of a guard. It ends the generics: from here
 // outwards nobody needs to know what the handler's transaction is.
 //
+// What else a guard can do ([EachProcessor] and the interfaces below) consumers find by asking its
+// type. A wrapper around a guard that hides one of them loses it without a word, so it embeds the
+// guard and overrides what it means to.
+//
 // A Processor is safe for concurrent use. It never acknowledges anything; the consumer
 // does, after an outcome that is settled and only then.
 type Processor interface {

@@ -44,9 +44,9 @@ func (f Fault) String() string {
 
 // Errors that any store returns, told apart with [errors.Is].
 var (
-	// ErrLost: the lease or the slot was taken over by somebody else. What its former
-	// holder asked for was not done.
-	ErrLost = errors.New("lease lost to another holder")
+	// ErrLost: the lease, the slot or the position was taken over by somebody else. What its
+	// former holder asked for was not done.
+	ErrLost = errors.New("lost to another holder")
 
 	// ErrEnded: the unit's transaction has ended already.
 	ErrEnded = errors.New("transaction has ended")
