@@ -19,9 +19,10 @@ func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) (results 
 		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
 	}
 	defer func() { g.reach.note(ctx, scope, ms, results) }()
+	places := g.places(len(ms))
 	ids := make([]identified, 0, len(ms))
-	for _, m := range ms {
-		id, err := g.identify(scope, m)
+	for i, m := range ms {
+		id, err := g.identify(scope, m, placeAt(places, i))
 		if err != nil {
 			results = g.batch(ctx, ids, nil)
 			if len(results) == len(ids) && settled(results) {
@@ -80,6 +81,7 @@ func (g *TxGuard[TTx]) together(ctx context.Context, ids []identified) (statuses
 }
 
 func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]store.Status, int, Result) {
+	seal(ids)
 	marks := make([]store.Mark, len(ids))
 	for i := range ids {
 		marks[i] = ids[i].mark

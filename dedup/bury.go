@@ -35,6 +35,7 @@ func (g *TxGuard[TTx]) Bury(ctx context.Context, m Message, reason error) Result
 }
 
 func (g *TxGuard[TTx]) tryBury(ctx context.Context, id identified, reason error) Result {
+	seal([]identified{id})
 	unit, statuses, err := g.marks.Begin(ctx, []store.Mark{id.mark})
 	if err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
@@ -70,6 +71,7 @@ var errWaits = errors.New("not tried: its ordering key is parked")
 
 // park keeps a message behind the dead letter that its ordering key waits for.
 func (g *TxGuard[TTx]) park(ctx context.Context, tx TTx, id *identified) error {
+	g.complete(id)
 	d := g.letter(*id, store.Waiting, errWaits)
 	d.Attempts = 0
 	return g.burier.BuryTx(ctx, tx, d)

@@ -130,6 +130,9 @@ func (c *chain[TTx]) rollback(ctx context.Context) {
 
 // only returns the message's mark, in a slice that is good until the next call.
 func (c *chain[TTx]) only(id *identified) []store.Mark {
+	if p := id.mark.Place; p != nil {
+		p.Record = RecordOf(id.m)
+	}
 	c.mark[0] = id.mark
 	return c.mark[:]
 }

@@ -80,7 +80,7 @@ func (e cloudEvent) key() (Key, error) {
 	if at, ok := timeInID(e.id); ok {
 		stored = store.TimedKey(at, identity)
 	}
-	return Key{text: bytes.Join([][]byte{e.source, e.id}, []byte(" ")), stored: stored}, nil
+	return Key{text: bytes.Join([][]byte{e.source, e.id}, []byte(" ")), form: stored}, nil
 }
 
 // timeInID reads the time of a UUID version 7 or of a ULID: as old as the id, and as

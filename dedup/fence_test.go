@@ -1,8 +1,10 @@
 package dedup_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -186,6 +188,50 @@ func TestFenceStopsBeforeAFailure(t *testing.T) {
 	wantResult(t, g.Bury(t.Context(), placed(5, 0), errors.New("no")), dedup.Buried, 0)
 	wantOutcomes(t, g.ProcessBatch(t.Context(), placedAll(0, 5, 9)), "duplicate applied applied applied applied")
 	wantRows(t, pool, "m0:1 m1:1 m2:1 m3:1 m4:1 m6:1 m7:1 m8:1 m9:1")
+}
+
+// What a message causes has the same ids whether its key is stored or not: the digest is made when
+// somebody asks.
+func TestIdsUnderAFence(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	s := graveyard(t, pool)
+	ids := map[string][]store.ID{}
+	note := func(name string, m dedup.Message, run *store.Run) {
+		ids[name] = append(ids[name], m.ChildID("x"))
+		if id, ok := run.NextID(); ok {
+			ids[name+" next"] = append(ids[name+" next"], id)
+		}
+	}
+	for name, view := range map[string]store.Marks[pgxTx]{"marks": s, "positions": s.Fenced(), "both": s.FencedMarks()} {
+		one, err1 := dedup.NewTx(view, "consumer", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, _ pgxTx, m dedup.Message) error {
+			note(name, m, store.RunFrom(ctx))
+			return nil
+		})
+		many, err2 := dedup.NewTxBatch(view, "consumer", dedup.FromHeader("id"), dedup.Forever, func(ctx context.Context, _ pgxTx, ms []dedup.Message) error {
+			for _, m := range ms {
+				note(name, m, store.RunFrom(ctx))
+			}
+			return nil
+		})
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		wantOutcomes(t, one.ProcessEach(t.Context(), placedAll(0, 0, 1)), "applied applied")
+		wantOutcomes(t, many.ProcessBatch(t.Context(), placedAll(0, 2, 3)), "applied applied")
+		exec(t, pool, "truncate semel.marks_plain, semel.fences")
+	}
+	for _, kind := range []string{"", " next"} {
+		want := ids["marks"+kind]
+		if len(want) == 0 || !slices.Equal(ids["positions"+kind], want) || !slices.Equal(ids["both"+kind], want) {
+			t.Errorf("the ids%s are %v", kind, ids)
+		}
+	}
+	// A message without a key is refused all the same.
+	g := fencedGuard(t, pool, (*pgstore.Store).Fenced)
+	m := placed(0, 0)
+	m.Headers = nil
+	wantOutcomes(t, g.ProcessBatch(t.Context(), []dedup.Message{m}), "failed(handler)")
 }
 
 // What tells a record from another one in its place.

@@ -77,12 +77,14 @@ func New(s store.Leases, consumer string, key KeyFunc, h HandlerFunc, opts ...Op
 
 // Process implements [Processor].
 func (g *Guard) Process(ctx context.Context, m Message) Result {
-	id, err := identify(g.key, g.consumer, 0, m)
+	k, err := keyOf(g.key, m)
 	if err != nil {
 		return Result{Failed, store.FaultHandler, err}
 	}
+	stored := k.Stored()
+	m.origin = store.Origin{Consumer: g.consumer, Key: stored}
 	claimed := time.Now()
-	claim, err := g.leases.Claim(ctx, leaseKey(g.consumer, id.text, id.mark.Key), store.ClaimParams{Lease: g.config.lease, Keep: g.config.keep})
+	claim, err := g.leases.Claim(ctx, leaseKey(g.consumer, k.text, stored), store.ClaimParams{Lease: g.config.lease, Keep: g.config.keep})
 	if err != nil {
 		return g.failed(ctx, err, g.fault(err))
 	}
@@ -90,7 +92,7 @@ func (g *Guard) Process(ctx context.Context, m Message) Result {
 	case store.Done:
 		return Result{Outcome: Duplicate}
 	case store.Fresh:
-		return g.run(ctx, id.m, claim, claimed)
+		return g.run(ctx, m, claim, claimed)
 	default:
 		return Result{Failed, store.FaultBusy, fmt.Errorf("dedup: the message is being handled elsewhere until %s", claim.Until.Format(time.RFC3339))}
 	}

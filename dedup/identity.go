@@ -14,19 +14,17 @@ type identified struct {
 	mark  store.Mark
 }
 
-// identify runs the key function.
-func identify(key KeyFunc, consumer string, scope store.Scope, m Message) (id identified, err error) {
+// keyOf runs the key function.
+func keyOf(key KeyFunc, m Message) (k Key, err error) {
 	defer faultOfMessage("the key function", &err)
-	k, err := key(m)
+	k, err = key(m)
 	if err == nil && len(k.text) == 0 {
 		err = fmt.Errorf("%w: the key function returned the zero Key", ErrNoKey)
 	}
 	if err != nil {
-		return identified{}, &KeyError{err}
+		return Key{}, &KeyError{err}
 	}
-	id = identified{m: m, text: k.text, mark: store.Mark{Scope: scope, Key: k.stored, Time: m.Position.Time}}
-	id.m.origin = store.Origin{Consumer: consumer, Key: k.stored}
-	return id, nil
+	return k, nil
 }
 
 // faultOfMessage makes an error of a panic in a function of the user's: a body that breaks a parser
@@ -37,16 +35,47 @@ func faultOfMessage(what string, err *error) {
 	}
 }
 
-func (g *TxGuard[TTx]) identify(scope store.Scope, m Message) (id identified, err error) {
+// identify finds the message's mark. The place is room for its place, where the store keeps positions.
+func (g *TxGuard[TTx]) identify(scope store.Scope, m Message, place *store.Place) (id identified, err error) {
 	defer faultOfMessage("the function that finds a fingerprint or an order", &err)
-	if id, err = identify(g.key, g.consumer, scope, m); err == nil {
-		g.describe(&id)
+	k, err := keyOf(g.key, m)
+	if err != nil {
+		return identified{}, err
 	}
-	return id, err
+	id = identified{m: m, text: k.text, mark: store.Mark{Scope: scope, Time: m.Position.Time}}
+	if g.keyless {
+		// The digest is a good part of what such a message costs, and few handlers ask for it.
+		id.m.originOf = g.find
+	} else {
+		id.setKey(g.consumer, k.Stored())
+	}
+	g.describe(&id, place)
+	return id, nil
+}
+
+func (id *identified) setKey(consumer string, key store.Key) {
+	id.mark.Key = key
+	id.m.origin = store.Origin{Consumer: consumer, Key: key}
+}
+
+// complete gives a message its key that has been left out.
+func (g *TxGuard[TTx]) complete(id *identified) {
+	if g.keyless && id.mark.Key == (store.Key{}) {
+		id.setKey(g.consumer, g.originOf(&id.m).Key)
+	}
+}
+
+// originOf is asked about messages whose key was found before.
+func (g *TxGuard[TTx]) originOf(m *Message) store.Origin {
+	k, err := keyOf(g.key, *m)
+	if err != nil {
+		panic(fmt.Sprintf("dedup: the key function has found a key before and does not now: %v", err))
+	}
+	return store.Origin{Consumer: g.consumer, Key: k.Stored()}
 }
 
 // describe adds what a mark may have besides its key.
-func (g *TxGuard[TTx]) describe(id *identified) {
+func (g *TxGuard[TTx]) describe(id *identified, place *store.Place) {
 	if g.config.fingerprint != nil {
 		if content := g.config.fingerprint(id.m); content != nil {
 			id.mark.Fingerprint = store.DigestKey(content).ID
@@ -57,10 +86,43 @@ func (g *TxGuard[TTx]) describe(id *identified) {
 			id.order, id.mark.Order = order, store.OrderID(order)
 		}
 	}
-	if g.fences != nil {
-		p := id.m.Position
-		id.mark.Place = &store.Place{Log: p.Log, Partition: p.Partition, Offset: p.Offset, Record: RecordOf(id.m), Epoch: id.m.Epoch}
+	if place != nil {
+		p := &id.m.Position
+		*place = store.Place{Log: p.Log, Partition: p.Partition, Offset: p.Offset, Epoch: id.m.Epoch}
+		id.mark.Place = place
 	}
+}
+
+// places is room for the places of n messages, or for none where the store keeps no positions.
+func (g *TxGuard[TTx]) places(n int) []store.Place {
+	if g.fences == nil {
+		return nil
+	}
+	return make([]store.Place, n)
+}
+
+// placeAt is nil where there are no places.
+func placeAt(places []store.Place, i int) *store.Place {
+	if places == nil {
+		return nil
+	}
+	return &places[i]
+}
+
+// seal describes the records at which a position may come to lie: those that no message of
+// their partition follows.
+func seal(ids []identified) {
+	for i := range ids {
+		p := ids[i].mark.Place
+		if p == nil || i+1 < len(ids) && isFollowed(p, ids[i+1].mark.Place) {
+			continue
+		}
+		p.Record = RecordOf(ids[i].m)
+	}
+}
+
+func isFollowed(p, next *store.Place) bool {
+	return next != nil && next.Log == p.Log && next.Partition == p.Partition && next.Epoch == p.Epoch && next.Offset > p.Offset
 }
 
 // identifyAnyhow is for a message that may have no key: its place in the log keeps it from being
@@ -68,18 +130,19 @@ func (g *TxGuard[TTx]) describe(id *identified) {
 // coordinates. Without a place there is no grave: a webhook without an id must not share one with
 // all the others.
 func (g *TxGuard[TTx]) identifyAnyhow(scope store.Scope, m Message) (id identified, err error) {
-	if id, err = g.identify(scope, m); err == nil {
+	place := placeAt(g.places(1), 0)
+	if id, err = g.identify(scope, m, place); err == nil {
+		g.complete(&id)
 		return id, nil
 	}
 	k, err := FromCoordinates()(m)
 	if err != nil {
 		return identified{}, &KeyError{err}
 	}
-	k.stored = store.TimedKey(m.Position.Time, append([]byte("no key\x00"), k.text...))
-	id = identified{m: m, mark: store.Mark{Scope: scope, Key: k.stored, Time: m.Position.Time}}
-	id.m.origin = store.Origin{Consumer: g.consumer, Key: k.stored}
+	id = identified{m: m, mark: store.Mark{Scope: scope, Time: m.Position.Time}}
+	id.setKey(g.consumer, store.TimedKey(m.Position.Time, append([]byte("no key\x00"), k.text...)))
 	// Whichever of the functions panicked, it may do so again.
 	defer func() { _ = recover() }()
-	g.describe(&id)
+	g.describe(&id, place)
 	return id, nil
 }

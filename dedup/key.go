@@ -15,15 +15,27 @@ const MaxKeyLen = 4096
 // Key is the identity of a message within its consumer: opaque bytes, never trimmed, folded
 // or repaired. Make one with [KeyOf] or [KeyAt].
 type Key struct {
-	text   []byte
-	stored store.Key
+	text []byte
+	at   time.Time // of an identity that has one
+	// form is the stored form where it does not follow from the other two. Otherwise it is made
+	// when it is asked for: a store that keeps positions never does.
+	form store.Key
 }
 
 // Bytes returns the identity as it was given.
 func (k Key) Bytes() []byte { return k.text }
 
 // Stored returns the form in which a store keeps it.
-func (k Key) Stored() store.Key { return k.stored }
+func (k Key) Stored() store.Key {
+	switch {
+	case k.form != (store.Key{}) || len(k.text) == 0:
+		return k.form
+	case !k.at.IsZero():
+		return store.TimedKey(k.at, k.text)
+	default:
+		return storedKey(k.text)
+	}
+}
 
 // KeyFunc finds a message's key. It must be a pure function of the message: the same
 // message delivered again, to another process, next year, must get the same key. An
@@ -51,7 +63,7 @@ func KeyOf(identity []byte) (Key, error) {
 	if err := checkKeyLen(identity); err != nil {
 		return Key{}, err
 	}
-	return Key{text: identity, stored: storedKey(identity)}, nil
+	return Key{text: identity}, nil
 }
 
 // KeyAt makes a key from an identity that has a time of its own, which must be as
@@ -64,7 +76,7 @@ func KeyAt(at time.Time, identity []byte) (Key, error) {
 	if at.IsZero() {
 		return Key{}, fmt.Errorf("%w: the identity %.64q has a zero time", ErrNoKey, identity)
 	}
-	return Key{text: identity, stored: store.TimedKey(at, identity)}, nil
+	return Key{text: identity, at: at}, nil
 }
 
 func checkKeyLen(identity []byte) error {

@@ -69,14 +69,15 @@ func Composite(parts ...KeyFunc) KeyFunc {
 			if err != nil {
 				return Key{}, err
 			}
-			identity = append(identity, layout(k.stored))
-			identity = append(identity, k.stored.ID[:]...)
+			stored := k.Stored()
+			identity = append(identity, layout(stored))
+			identity = append(identity, stored.ID[:]...)
 			if i > 0 {
 				text = append(text, '/')
 			}
 			text = append(text, k.text...)
 		}
-		return Key{text: text, stored: store.DigestKey(identity)}, nil
+		return Key{text: text, form: store.DigestKey(identity)}, nil
 	}
 }
 

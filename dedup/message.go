@@ -44,6 +44,8 @@ type Message struct {
 
 	origin store.Origin
 	token  int64
+	// originOf finds the origin where it was not needed so far.
+	originOf func(*Message) store.Origin
 }
 
 // Header returns the value of the first header of that name.
@@ -61,10 +63,18 @@ func (m Message) Header(name string) ([]byte, bool) {
 // and as the idempotency key of calls to others. It is meant for handlers; outside of
 // one, where no guard has identified the message, it panics.
 func (m Message) ChildID(name string) store.ID {
-	if m.origin.IsZero() {
+	origin := m.whence()
+	if origin.IsZero() {
 		panic("dedup: ChildID of a message that no guard has identified")
 	}
-	return store.ChildID(m.origin.ID(), name)
+	return store.ChildID(origin.ID(), name)
+}
+
+func (m *Message) whence() store.Origin {
+	if m.origin.IsZero() && m.originOf != nil {
+		m.origin = m.originOf(m)
+	}
+	return m.origin
 }
 
 // FencingToken is the token of the lease under which a [Guard] runs the handler: hand it

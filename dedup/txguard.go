@@ -36,6 +36,8 @@ type TxGuard[TTx any] struct {
 
 	// What the store can do besides. Nil where it cannot, or nobody asked for it.
 	burier   store.Burier[TTx]
+	keyless  bool // the fences decide alone
+	find     func(*Message) store.Origin
 	fences   store.Fences
 	attempts store.Attempts
 	reach    *reach
@@ -78,7 +80,9 @@ func newTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, keep time.
 	}
 	g := &TxGuard[TTx]{marks: s, consumer: consumer, key: key, keep: keep, handle: handle(config), config: config}
 	g.burier, _ = s.(store.Burier[TTx])
-	g.fences, _ = s.(store.Fences)
+	if g.fences, _ = s.(store.Fences); g.fences != nil {
+		g.keyless, g.find = g.fences.Keyless(), g.originOf
+	}
 	g.attempts, _ = s.(store.Attempts)
 	if r, ok := s.(store.Retention); ok && keep < Forever {
 		g.reach = newReach(r)
@@ -120,7 +124,8 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 
 	results := make([]Result, 0, len(ms))
 	defer func() { g.reach.note(ctx, scope, ms, results) }()
-	next, keyErr := g.identify(scope, ms[0])
+	places := g.places(len(ms))
+	next, keyErr := g.identify(scope, ms[0], placeAt(places, 0))
 	for i := range ms {
 		thisErr := keyErr
 		c.this[0] = next
@@ -131,7 +136,7 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 		}
 		var following *identified
 		if i+1 < len(ms) {
-			if next, keyErr = g.identify(scope, ms[i+1]); keyErr == nil {
+			if next, keyErr = g.identify(scope, ms[i+1], placeAt(places, i+1)); keyErr == nil {
 				following = &next
 			}
 		}

@@ -34,6 +34,8 @@ type Applied struct {
 // The row also fences: whoever begins while another transaction moves the same position waits for
 // it, as with a mark. A place with another epoch than the position's is refused with [ErrLost].
 type Fences interface {
+	// Keyless is true where places decide alone, so that marks need no key.
+	Keyless() bool
 	// Applied returns the position. Where there is none yet it is {Offset: -1} in the epoch in
 	// which the first one will be.
 	Applied(ctx context.Context, scope Scope, log string, partition int) (Applied, error)

@@ -42,6 +42,14 @@ func benchmarkFence(b *testing.B, size, conns int) {
 		return g
 	}
 	fence, marks, both := guard("fence", s.Fenced()), guard("marks", s), guard("both", s.FencedMarks())
+	queued, err := dedup.NewTxBatch(s.Fenced().Queued(), "queued", dedup.FromCoordinates(), dedup.Forever, func(_ context.Context, q *pgx.Batch, ms []dedup.Message) error {
+		ids, bodies := columns(ms)
+		q.Queue(insertEffects, ids, bodies)
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
 
 	each := 40_000 / conns / size * size
 	lanes := func(work func(context.Context, []dedup.Message)) func() (int, time.Duration) {
@@ -51,9 +59,11 @@ func benchmarkFence(b *testing.B, size, conns int) {
 	c.add("raw", lanes(func(ctx context.Context, ms []dedup.Message) { rawBatches(ctx, b, pool, ms, size) }))
 	c.add("rawtx", lanes(func(ctx context.Context, ms []dedup.Message) { rawTransactions(ctx, b, pool, ms, size) }))
 	c.add("fence", lanes(func(ctx context.Context, ms []dedup.Message) { batchesIn(ctx, b, fence, ms, size) }))
+	c.add("qfence", lanes(func(ctx context.Context, ms []dedup.Message) { batchesIn(ctx, b, queued, ms, size) }))
 	c.add("marks", lanes(func(ctx context.Context, ms []dedup.Message) { batchesIn(ctx, b, marks, ms, size) }))
 	c.add("both", lanes(func(ctx context.Context, ms []dedup.Message) { batchesIn(ctx, b, both, ms, size) }))
 	c.run()
+	c.ratio("G7", "qfence", "raw")
 	c.ratio("G7", "fence", "raw")
 	c.ratio("G7", "fence", "rawtx")
 	c.ratio("G7", "fence", "marks")

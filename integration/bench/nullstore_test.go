@@ -44,6 +44,8 @@ func (nullUnit) Next(_ context.Context, marks []store.Mark) (store.End, []store.
 // nullFences asks for the places of messages, besides.
 type nullFences struct{ nullMarks }
 
+func (nullFences) Keyless() bool { return true }
+
 func (nullFences) Applied(context.Context, store.Scope, string, int) (store.Applied, error) {
 	return store.Applied{Offset: -1}, nil
 }

@@ -33,6 +33,9 @@ func (s *Store) Fenced() Fenced { return Fenced{s, mode{positions: true}} }
 // both say so.
 func (s *Store) FencedMarks() Fenced { return Fenced{s, mode{positions: true, keys: true}} }
 
+// Keyless implements [store.Fences].
+func (f Fenced) Keyless() bool { return !f.mode.keys }
+
 // Begin implements [store.Marks]. Every mark must have a place.
 func (f Fenced) Begin(ctx context.Context, marks []store.Mark) (store.Unit[*Tx], []store.Status, error) {
 	return f.beginUnit(ctx, f.mode, marks)

@@ -135,6 +135,32 @@ func TestFences(t *testing.T) {
 	}
 }
 
+func TestQueuedFences(t *testing.T) {
+	t.Parallel()
+	for name, view := range map[string]struct {
+		open func(s *pgstore.Store) store.Marks[*pgx.Batch]
+		keys bool
+	}{
+		"positions":          {func(s *pgstore.Store) store.Marks[*pgx.Batch] { return s.Fenced().Queued() }, false},
+		"positions and keys": {func(s *pgstore.Store) store.Marks[*pgx.Batch] { return s.FencedMarks().Queued() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			places := newPlaces(t)
+			storetest.TestFences(t, storetest.FencesHarness[*pgx.Batch]{
+				Keys: view.keys,
+				New: func(t *testing.T, lockWait time.Duration) storetest.MarksPlace[*pgx.Batch] {
+					p := places(t, lockWait)
+					return storetest.MarksPlace[*pgx.Batch]{
+						Open:   func() store.Marks[*pgx.Batch] { return view.open(p.open()) },
+						Effect: queuedEffect, Effects: p.effects, AwaitBlocked: p.awaitBlocked,
+					}
+				},
+			})
+		})
+	}
+}
+
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	places := newPlaces(t)

@@ -64,6 +64,9 @@ func (f Fenced) Revive(ctx context.Context, id int64) (store.Unit[pgx.Tx], store
 	return u, letter, nil
 }
 
+// Keyless implements [store.Fences].
+func (f Fenced) Keyless() bool { return !f.mode.keys }
+
 // fenceGroup are the marks of one partition.
 type fenceGroup struct {
 	scope store.Scope

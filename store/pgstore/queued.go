@@ -78,6 +78,10 @@ func (u *queuedUnit) Next(ctx context.Context, marks []store.Mark) (store.End, [
 	if end, err := u.ready(ctx); err != nil {
 		return end, nil, err
 	}
+	if err := u.mode.check(marks); err != nil {
+		u.abandon(ctx)
+		return store.RolledBack, nil, err
+	}
 	b, err := u.flush(ctx)
 	if err != nil {
 		u.abandon(ctx)

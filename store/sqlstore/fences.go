@@ -36,6 +36,9 @@ func (s *Store) Fenced() Fenced { return Fenced{s, mode{positions: true}} }
 // both say so.
 func (s *Store) FencedMarks() Fenced { return Fenced{s, mode{positions: true, keys: true}} }
 
+// Keyless implements [store.Fences].
+func (f Fenced) Keyless() bool { return !f.mode.keys }
+
 // Begin implements [store.Marks]. Every mark must have a place, here and in Next.
 func (f Fenced) Begin(ctx context.Context, marks []store.Mark) (store.Unit[*sql.Tx], []store.Status, error) {
 	u, statuses, err := f.begin(ctx, f.mode, marks)

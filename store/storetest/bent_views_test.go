@@ -20,6 +20,8 @@ type bentFences struct {
 	revive  func(ctx context.Context, id int64) (unit, store.DeadLetter, error)
 }
 
+func (b *bentFences) Keyless() bool { return b.view.Keyless() }
+
 func (b *bentFences) Revive(ctx context.Context, id int64) (unit, store.DeadLetter, error) {
 	return b.revive(ctx, id)
 }
