@@ -80,7 +80,8 @@ type Fencer interface {
 type Counter interface {
 	// Counts is false where nothing is counted; the other methods must not be called then.
 	Counts() bool
-	// Spend adds a failed attempt and returns how many the message has had, in all processes.
+	// Spend adds a failed attempt and returns how many the message has had, in all processes. Its
+	// starts are forgotten: whoever fails has not ended its process.
 	Spend(ctx context.Context, m Message) (int, error)
 	// Start adds a start of a message that may have ended a process, and returns how many it has
 	// had. It has committed when it returns.

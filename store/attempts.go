@@ -6,7 +6,8 @@ import "context"
 // would otherwise forget. Each method commits before it returns. A count that is never forgotten
 // goes when the marks of its time do.
 type Attempts interface {
-	// Spend adds a failed attempt of a message and returns how many it has had.
+	// Spend adds a failed attempt of a message and returns how many it has had. Its starts are
+	// forgotten: whoever fails has not ended its process.
 	Spend(ctx context.Context, scope Scope, key Key) (int, error)
 	// Start adds a start of a message that may have ended the process before, and returns how many
 	// it has had.

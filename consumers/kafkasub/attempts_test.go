@@ -46,6 +46,7 @@ func (c *tallies) Spend(_ context.Context, m dedup.Message) (int, error) {
 	if c.spendErr != nil {
 		return 0, c.spendErr
 	}
+	delete(c.starts, m.Position)
 	c.spent[m.Position]++
 	return c.spent[m.Position], nil
 }

@@ -23,7 +23,7 @@ type tenure struct {
 
 // Spend implements [store.Attempts].
 func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, scope, key, func(t *tally) *int { return &t.spent })
+	return s.count(ctx, scope, key, func(t *tally) *int { t.started = 0; return &t.spent })
 }
 
 // Start implements [store.Attempts].

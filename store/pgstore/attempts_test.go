@@ -41,6 +41,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 	}
 	count(spend(scope, plain), 1)
 	count(start(plain), 1)
+	count(start(timed), 1) // it has failed since its first start, and so has not ended the process
 	count(start(timed), 2)
 }
 

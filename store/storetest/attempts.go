@@ -48,7 +48,7 @@ type attemptsRule = rule[*attemptsCase]
 func countRules() []attemptsRule {
 	return []attemptsRule{{
 		"attempts from one",
-		"Spend and Start return 1 the first time and one more each time after that, in every store on the same data, and neither counts the other.",
+		"Spend and Start return 1 the first time and one more each time after that, in every store on the same data. Start does not count as spent, and Spend forgets the starts.",
 		func(e *exam, c *attemptsCase) {
 			a, b := c.open(e), c.open(e)
 			k := store.DigestKey([]byte("m"))
@@ -59,6 +59,8 @@ func countRules() []attemptsRule {
 			b.starts(k, 1)
 			a.starts(k, 2)
 			a.spends(k, 7)
+			a.starts(k, 1)
+			b.starts(k, 2)
 		},
 	}, {
 		"attempts of each message",
@@ -73,7 +75,7 @@ func countRules() []attemptsRule {
 			for i := range 2 {
 				for _, k := range []store.Key{timed, plain, near, {}} {
 					s.spends(k, i+1)
-					s.starts(k, i+1)
+					s.starts(k, 1)
 					other.starts(k, i+1)
 				}
 			}

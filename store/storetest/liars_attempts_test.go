@@ -20,6 +20,13 @@ func attemptsLiars() []liar {
 			}
 		})},
 		{"counts starts and failures together", []string{"attempts from one"}, sitAttempts(func(b *bentAttempts) { b.start = b.spend })},
+		{"holds starts against one that failed", []string{"attempts from one"}, sitAttempts(func(b *bentAttempts) {
+			counts := make(map[store.Key]int)
+			b.start = func(_ context.Context, _ store.Scope, key store.Key) (int, error) {
+				counts[key]++
+				return counts[key], nil
+			}
+		})},
 		{"counts keys without their kind", []string{"attempts of each message", "forgotten attempts"}, sitAttempts(func(b *bentAttempts) {
 			spend := b.spend
 			b.spend = func(ctx context.Context, scope store.Scope, key store.Key) (int, error) {

@@ -3,7 +3,7 @@ package pgsql
 const (
 	// Spend and Start count up and return the number: scope, key, whether it is timed.
 	Spend = `insert into {schema}.attempts as a (scope, key, timed, spent) values ($1, $2::uuid, $3, 1)
-on conflict (scope, key, timed) do update set spent = a.spent + 1, at = now()
+on conflict (scope, key, timed) do update set spent = a.spent + 1, starts = 0, at = now()
 returning spent`
 	Start = `insert into {schema}.attempts as a (scope, key, timed, starts) values ($1, $2::uuid, $3, 1)
 on conflict (scope, key, timed) do update set starts = a.starts + 1, at = now()
