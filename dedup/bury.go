@@ -71,7 +71,9 @@ var errWaits = errors.New("not tried: its ordering key is parked")
 
 // park keeps a message behind the dead letter that its ordering key waits for.
 func (g *TxGuard[TTx]) park(ctx context.Context, tx TTx, id *identified) error {
-	g.complete(id)
+	if err := g.complete(id); err != nil {
+		return err
+	}
 	d := g.letter(*id, store.Waiting, errWaits)
 	d.Attempts = 0
 	return g.burier.BuryTx(ctx, tx, d)

@@ -227,6 +227,19 @@ func TestIdsUnderAFence(t *testing.T) {
 			t.Errorf("the ids%s are %v", kind, ids)
 		}
 	}
+	// A key function that changes its mind is the message's fault, and no crash.
+	asked := 0
+	moody, err := dedup.NewTx(s.Fenced(), "moody", func(m dedup.Message) (dedup.Key, error) {
+		if asked++; asked%2 == 1 && len(m.Headers) > 0 {
+			panic("now and then")
+		}
+		return dedup.FromHeader("id")(m)
+	}, dedup.Forever, insert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcomes(t, moody.ProcessEach(t.Context(), placedAll(0, 0, 0)), "failed(handler)")
+
 	// A message without a key is refused all the same.
 	g := fencedGuard(t, pool, (*pgstore.Store).Fenced)
 	m := placed(0, 0)

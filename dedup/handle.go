@@ -22,9 +22,11 @@ func (rs runs) committed() {
 func handleEach[TTx any](h TxHandlerFunc[TTx], limit time.Duration) func(context.Context, TTx, []identified, *runs) (int, error) {
 	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
 		for i := range ids {
-			run := store.NewRun(ids[i].m.whence())
-			*rs = append(*rs, run)
-			err := contain(ctx, limit, func(ctx context.Context) error { return h(store.WithRun(ctx, run), tx, ids[i].m) })
+			err := contain(ctx, limit, func(ctx context.Context) error {
+				run := store.NewRun(ids[i].m.whence())
+				*rs = append(*rs, run)
+				return h(store.WithRun(ctx, run), tx, ids[i].m)
+			})
 			if err != nil {
 				return i, err
 			}

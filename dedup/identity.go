@@ -59,13 +59,18 @@ func (id *identified) setKey(consumer string, key store.Key) {
 }
 
 // complete gives a message its key that has been left out.
-func (g *TxGuard[TTx]) complete(id *identified) {
-	if g.keyless && id.mark.Key == (store.Key{}) {
-		id.setKey(g.consumer, g.originOf(&id.m).Key)
+func (g *TxGuard[TTx]) complete(id *identified) error {
+	if !g.keyless || id.mark.Key != (store.Key{}) {
+		return nil
 	}
+	k, err := keyOf(g.key, id.m)
+	if err == nil {
+		id.setKey(g.consumer, k.Stored())
+	}
+	return err
 }
 
-// originOf is asked about messages whose key was found before.
+// originOf is asked, within a handler, about messages whose key was found before.
 func (g *TxGuard[TTx]) originOf(m *Message) store.Origin {
 	k, err := keyOf(g.key, *m)
 	if err != nil {
@@ -132,7 +137,9 @@ func isFollowed(p, next *store.Place) bool {
 func (g *TxGuard[TTx]) identifyAnyhow(scope store.Scope, m Message) (id identified, err error) {
 	place := placeAt(g.places(1), 0)
 	if id, err = g.identify(scope, m, place); err == nil {
-		g.complete(&id)
+		err = g.complete(&id)
+	}
+	if err == nil {
 		return id, nil
 	}
 	k, err := FromCoordinates()(m)
