@@ -16,7 +16,10 @@ import (
 	"github.com/semel-dev/semel/store/pgstore"
 )
 
-var server *servers.Postgres
+var (
+	server    *servers.Postgres
+	databases atomic.Int64 // made so far; the names of two must differ
+)
 
 // TestMain stops the server that the first benchmark starts.
 func TestMain(m *testing.M) {
@@ -50,7 +53,7 @@ func database(b *testing.B, conns int) *pgxpool.Pool {
 	b.Helper()
 	startServer(b)
 	ctx := context.Background()
-	dsn, err := server.CreateDatabase(ctx, "bench_"+time.Now().Format("150405_000000"))
+	dsn, err := server.CreateDatabase(ctx, fmt.Sprintf("bench_%d_%d", os.Getpid(), databases.Add(1)))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,14 +35,19 @@ type client interface {
 	publisher() (outbox.Publisher, error)
 }
 
-// run is a whole process, as a user would write it. SIGTERM ends it in good order, the end of its
-// standard input, which is that of its parent, at once.
+// run is a whole process, as a user would write it. A byte on its standard input asks it to end in good
+// order, and waits there for a process that has only begun, which SIGTERM would kill. The end of the input
+// is that of its parent, and ends it at once.
 func (o orders) run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // nothing is ever written to it
-		os.Exit(exitOrphan)
+		for {
+			if n, _ := os.Stdin.Read(make([]byte, 1)); n == 0 {
+				os.Exit(exitOrphan)
+			}
+			stop()
+		}
 	}()
 	if o.Role == "nats-server" {
 		return o.serveNATS(ctx)
