@@ -49,10 +49,11 @@ func (s *Store) markTx(ctx context.Context, tx pgx.Tx, by mode, marks []store.Ma
 type mode struct{ keys, positions bool }
 
 func (by mode) check(marks []store.Mark) error {
-	for i := range marks {
-		if by.positions && marks[i].Place == nil {
-			return fmt.Errorf("pgstore: mark %d of %d has no place where positions are kept", i+1, len(marks))
-		}
+	if !by.positions {
+		return nil
+	}
+	if err := pgsql.CheckPlaces(marks); err != nil {
+		return fmt.Errorf("pgstore: %w", err)
 	}
 	return nil
 }
@@ -67,11 +68,11 @@ type marking struct {
 	marks   []store.Mark
 	careful bool
 
-	status  []store.Status
-	groups  []markGroup
-	fences  []fenceGroup
-	ordered []store.Scope // the scopes whose parked keys are looked at
-	parked  []parkedKey
+	status    []store.Status
+	groups    []markGroup
+	positions []pgsql.Position
+	ordered   []store.Scope // the scopes whose parked keys are looked at
+	parked    []parkedKey
 	// one holds the status of a single mark, so that the common case allocates no slice.
 	one [1]store.Status
 }
@@ -126,8 +127,8 @@ func (m *marking) read(results pgx.BatchResults) error {
 		}
 		return nil
 	}
-	for i := range m.fences {
-		if err := m.fences[i].read(results); err != nil {
+	for i := range m.positions {
+		if err := readMoved(results, &m.positions[i]); err != nil {
 			return err
 		}
 	}
@@ -151,8 +152,8 @@ func (m *marking) settle(ctx context.Context, q querier) error {
 			return err
 		}
 	}
-	for i := range m.fences {
-		if err := m.settleFence(ctx, q, &m.fences[i]); err != nil {
+	for i := range m.positions {
+		if err := m.settleFence(ctx, q, &m.positions[i]); err != nil {
 			return err
 		}
 	}

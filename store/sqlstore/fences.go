@@ -1,12 +1,10 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/internal/pgsql"
@@ -58,39 +56,19 @@ func (f Fenced) Revive(ctx context.Context, id int64) (store.Unit[*sql.Tx], stor
 	return f.revive(ctx, f.mode, id)
 }
 
-// fenceGroup are the marks of one partition.
-type fenceGroup struct {
-	scope store.Scope
-	last  *store.Place // the furthest
-	index []int
-	// What the server answered.
-	moved    bool
-	previous int64
-}
-
 // moveFences moves the position of each partition to the furthest of its marks.
 func (m *marking) moveFences(ctx context.Context, q querier) error {
-	for i := range m.marks {
-		if m.marks[i].Place == nil {
-			return errors.New("a mark has no place where positions are kept")
-		}
-		g := m.fenceOf(&m.marks[i])
-		g.index = append(g.index, i)
-		if p := m.marks[i].Place; p.Offset > g.last.Offset {
-			g.last = p
-		}
+	if err := pgsql.CheckPlaces(m.marks); err != nil {
+		return err
 	}
-	// In the same order in every process, so that two batches wait for each other rather than for ever.
-	slices.SortFunc(m.fences, func(a, b fenceGroup) int {
-		return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.last.Log, b.last.Log), cmp.Compare(a.last.Partition, b.last.Partition))
-	})
-	for i := range m.fences {
-		g := &m.fences[i]
+	m.positions = pgsql.Positions(m.marks)
+	for i := range m.positions {
+		p := &m.positions[i]
 		err := each(ctx, q, func(rows *sql.Rows) error {
-			g.moved = true
-			return rows.Scan(&g.previous, &m.xact)
-		}, m.s.sql.moveFence, int64(g.scope), []byte(g.last.Log), int64(g.last.Partition), g.last.Offset,
-			g.last.Record.String(), g.last.Epoch, m.s.sql.lockTimeout)
+			p.Moved = true
+			return rows.Scan(&p.Previous, &m.xact)
+		}, m.s.sql.moveFence, int64(p.Scope), []byte(p.Last.Log), int64(p.Last.Partition), p.Last.Offset,
+			p.Last.Record.String(), p.Last.Epoch, m.s.sql.lockTimeout)
 		if err != nil {
 			return err
 		}
@@ -98,50 +76,18 @@ func (m *marking) moveFences(ctx context.Context, q querier) error {
 	return nil
 }
 
-func (m *marking) fenceOf(mark *store.Mark) *fenceGroup {
-	for i := range m.fences {
-		g := &m.fences[i]
-		if g.scope == mark.Scope && g.last.Partition == mark.Place.Partition && g.last.Epoch == mark.Place.Epoch && g.last.Log == mark.Place.Log {
-			return g
-		}
-	}
-	m.fences = append(m.fences, fenceGroup{scope: mark.Scope, last: mark.Place})
-	return &m.fences[len(m.fences)-1]
-}
-
-// settleFence says of each mark on which side of the position it lies. Where keys are kept too, a
-// mark that the position has passed is seen whatever its key says.
-func (m *marking) settleFence(ctx context.Context, q querier, g *fenceGroup) error {
-	if !g.moved {
-		// Nothing was to be moved, or somebody has begun a new epoch.
-		at, err := m.s.readFence(ctx, q, g.scope, g.last.Log, g.last.Partition)
+func (m *marking) settleFence(ctx context.Context, q querier, p *pgsql.Position) error {
+	if !p.Moved {
+		at, err := m.s.readFence(ctx, q, p.Scope, p.Last.Log, p.Last.Partition)
 		if err != nil {
 			return err
 		}
-		if at.Epoch != g.last.Epoch {
-			return fmt.Errorf("position of %s/%d: epoch %d is over, it is %d now: %w", g.last.Log, g.last.Partition, g.last.Epoch, at.Epoch, store.ErrLost)
-		}
-		g.previous = at.Offset
-	}
-	for _, i := range g.index {
-		switch {
-		case m.marks[i].Place.Offset <= g.previous || m.isSecondAt(g, i):
-			m.status[i] = store.Seen
-		case !m.mode.keys:
-			m.status[i] = store.New
+		if err := p.Still(at); err != nil {
+			return err
 		}
 	}
+	p.Judge(m.marks, m.status, !m.mode.keys)
 	return nil
-}
-
-// isSecondAt: a mark before this one has the same place.
-func (m *marking) isSecondAt(g *fenceGroup, i int) bool {
-	for n := len(g.index) - 1; n >= 0; n-- {
-		if j := g.index[n]; j < i && m.marks[j].Place.Offset == m.marks[i].Place.Offset {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Store) readFence(ctx context.Context, q querier, scope store.Scope, log string, partition int) (store.Applied, error) {

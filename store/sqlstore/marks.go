@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // MarkTx implements [store.TxMarker]: it marks in a transaction that the caller owns. The
@@ -32,8 +33,8 @@ type marking struct {
 	mode  mode
 	marks []store.Mark
 
-	status []store.Status
-	fences []fenceGroup
+	status    []store.Status
+	positions []pgsql.Position
 	// xact is the number of the transaction, known once anything is set in it.
 	xact string
 }
@@ -53,8 +54,8 @@ func (m *marking) set(ctx context.Context, q querier) error {
 			return err
 		}
 	}
-	for i := range m.fences {
-		if err := m.settleFence(ctx, q, &m.fences[i]); err != nil {
+	for i := range m.positions {
+		if err := m.settleFence(ctx, q, &m.positions[i]); err != nil {
 			return err
 		}
 	}
