@@ -19,29 +19,28 @@ func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) (results 
 		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
 	}
 	defer func() { g.reach.note(ctx, scope, ms, results) }()
-	places := g.places(len(ms))
-	ids := make([]identified, 0, len(ms))
-	for i, m := range ms {
-		id, err := g.identify(scope, m, placeAt(places, i))
-		if err != nil {
-			results = g.batch(ctx, ids, nil)
-			if len(results) == len(ids) && settled(results) {
+	room := g.takeRoom(len(ms))
+	defer g.giveRoom(room)
+	results = make([]Result, 0, len(ms))
+	for i := range ms {
+		if err := g.identify(scope, &ms[i], placeAt(room.places, i), &room.ids[i]); err != nil {
+			results = g.batch(ctx, room, room.ids[:i], results)
+			if len(results) == i && settled(results) {
 				results = append(results, Result{Failed, store.FaultHandler, err})
 			}
 			return results
 		}
-		ids = append(ids, id)
 	}
-	return g.batch(ctx, ids, make([]Result, 0, len(ms)))
+	return g.batch(ctx, room, room.ids, results)
 }
 
 // batch appends the results of the messages to those given. It stops behind the first one
 // that is not settled.
-func (g *TxGuard[TTx]) batch(ctx context.Context, ids []identified, results []Result) []Result {
+func (g *TxGuard[TTx]) batch(ctx context.Context, room *room, ids []identified, results []Result) []Result {
 	if len(ids) == 0 {
 		return results
 	}
-	statuses, culprit, r := g.together(ctx, ids)
+	statuses, culprit, r := g.together(ctx, room, ids)
 	if r.Outcome == Applied {
 		return appendResults(results, statuses)
 	}
@@ -55,7 +54,7 @@ func (g *TxGuard[TTx]) batch(ctx context.Context, ids []identified, results []Re
 		split = [][]identified{ids[:culprit], ids[culprit : culprit+1], ids[culprit+1:]}
 	}
 	for _, part := range split {
-		results = g.batch(ctx, part, results)
+		results = g.batch(ctx, room, part, results)
 		if !settled(results) {
 			return results
 		}
@@ -71,22 +70,17 @@ func divisible(f store.Fault) bool {
 // together handles messages in one transaction. The result speaks for all of them;
 // statuses are those of the marks when it is Applied, and culprit is the index of the
 // message whose handler failed, if that is known.
-func (g *TxGuard[TTx]) together(ctx context.Context, ids []identified) (statuses []store.Status, culprit int, r Result) {
+func (g *TxGuard[TTx]) together(ctx context.Context, room *room, ids []identified) (statuses []store.Status, culprit int, r Result) {
 	for tries := 0; ; tries++ {
-		statuses, culprit, r = g.tryTogether(ctx, ids)
+		statuses, culprit, r = g.tryTogether(ctx, room, ids)
 		if !g.again(ctx, r, tries) {
 			return statuses, culprit, r
 		}
 	}
 }
 
-func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]store.Status, int, Result) {
-	seal(ids)
-	marks := make([]store.Mark, len(ids))
-	for i := range ids {
-		marks[i] = ids[i].mark
-	}
-	unit, statuses, err := g.marks.Begin(ctx, marks)
+func (g *TxGuard[TTx]) tryTogether(ctx context.Context, room *room, ids []identified) ([]store.Status, int, Result) {
+	unit, statuses, err := g.marks.Begin(ctx, room.marksOf(ids))
 	if err != nil {
 		return nil, nobody, g.failed(ctx, err, g.marks.Fault(err))
 	}
@@ -104,7 +98,7 @@ func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]sto
 	}
 	var rs runs
 	if fresh, at := onlyNew(ids, statuses); len(fresh) > 0 {
-		if i, err := g.handle(ctx, unit.Tx(), fresh, &rs); err != nil {
+		if i, err := g.handle(ctx, unit.Tx(), g.given(make([]Message, 0, len(fresh)), fresh), &rs); err != nil {
 			if i != nobody && at != nil {
 				i = at[i]
 			}
@@ -133,7 +127,7 @@ func (g *TxGuard[TTx]) tryTogether(ctx context.Context, ids []identified) ([]sto
 // where it stood.
 func onlyNew(ids []identified, statuses []store.Status) (fresh []identified, at []int) {
 	if !slices.ContainsFunc(statuses, func(s store.Status) bool { return s != store.New }) {
-		return ids, nil // the usual case, and ids are large
+		return ids, nil // the usual case
 	}
 	fresh, at = make([]identified, 0, len(ids)), make([]int, 0, len(ids))
 	for i, s := range statuses {

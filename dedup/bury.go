@@ -22,7 +22,7 @@ func (g *TxGuard[TTx]) Bury(ctx context.Context, m Message, reason error) Result
 	if err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
 	}
-	id, err := g.identifyAnyhow(scope, m)
+	id, err := g.identifyAnyhow(scope, &m)
 	if err != nil {
 		return Result{Failed, store.FaultHandler, err}
 	}

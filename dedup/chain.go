@@ -14,10 +14,11 @@ type chain[TTx any] struct {
 	unit   store.Unit[TTx] // nil where nothing is open
 	status store.Status    // of the mark of the message that is next
 	// What a message needs for as long as it runs, so that it is not allocated for each.
-	this [1]identified
-	mark [1]store.Mark
-	runs runs
-	err  error // why the message that is next could not be begun together with the last COMMIT
+	this  [1]identified
+	mark  [1]store.Mark
+	given [1]Message
+	runs  runs
+	err   error // why the message that is next could not be begun together with the last COMMIT
 }
 
 // do handles one message to its end. Where following is given, the transaction of that
@@ -58,7 +59,7 @@ func (c *chain[TTx]) try(ctx context.Context, following *identified) Result {
 			c.rollback(ctx)
 			return failed
 		}
-	} else if _, err := g.handle(ctx, c.unit.Tx(), c.this[:], &c.runs); err != nil {
+	} else if _, err := g.handle(ctx, c.unit.Tx(), g.given(c.given[:0], c.this[:]), &c.runs); err != nil {
 		failed := g.handlerFailed(ctx, err, c.unit.Fault(err))
 		c.rollback(ctx)
 		return failed
@@ -131,7 +132,7 @@ func (c *chain[TTx]) rollback(ctx context.Context) {
 // only returns the message's mark, in a slice that is good until the next call.
 func (c *chain[TTx]) only(id *identified) []store.Mark {
 	if p := id.mark.Place; p != nil {
-		p.Record = RecordOf(id.m)
+		p.Record = RecordOf(*id.m)
 	}
 	c.mark[0] = id.mark
 	return c.mark[:]

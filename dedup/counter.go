@@ -39,7 +39,7 @@ func (g *TxGuard[TTx]) counted(ctx context.Context, m Message) (identified, erro
 	if err != nil {
 		return identified{}, err
 	}
-	return g.identifyAnyhow(scope, m)
+	return g.identifyAnyhow(scope, &m)
 }
 
 // Enter implements [Counter].

@@ -77,7 +77,7 @@ func New(s store.Leases, consumer string, key KeyFunc, h HandlerFunc, opts ...Op
 
 // Process implements [Processor].
 func (g *Guard) Process(ctx context.Context, m Message) Result {
-	k, err := keyOf(g.key, m)
+	k, err := keyOf(g.key, &m)
 	if err != nil {
 		return Result{Failed, store.FaultHandler, err}
 	}

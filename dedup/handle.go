@@ -19,13 +19,13 @@ func (rs runs) committed() {
 
 // handleEach calls a handler of single messages for one after another and reports at which
 // it failed.
-func handleEach[TTx any](h TxHandlerFunc[TTx], limit time.Duration) func(context.Context, TTx, []identified, *runs) (int, error) {
-	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
-		for i := range ids {
+func handleEach[TTx any](h TxHandlerFunc[TTx], limit time.Duration) handling[TTx] {
+	return func(ctx context.Context, tx TTx, ms []Message, rs *runs) (int, error) {
+		for i := range ms {
 			err := contain(ctx, limit, func(ctx context.Context) error {
-				run := store.NewRun(ids[i].m.whence())
+				run := store.NewRun(ms[i].whence())
 				*rs = append(*rs, run)
-				return h(store.WithRun(ctx, run), tx, ids[i].m)
+				return h(store.WithRun(ctx, run), tx, ms[i])
 			})
 			if err != nil {
 				return i, err
@@ -39,14 +39,10 @@ func handleEach[TTx any](h TxHandlerFunc[TTx], limit time.Duration) func(context
 const nobody = -1
 
 // handleTogether calls a handler of many messages once.
-func handleTogether[TTx any](h TxBatchHandlerFunc[TTx], limit time.Duration) func(context.Context, TTx, []identified, *runs) (int, error) {
-	return func(ctx context.Context, tx TTx, ids []identified, rs *runs) (int, error) {
+func handleTogether[TTx any](h TxBatchHandlerFunc[TTx], limit time.Duration) handling[TTx] {
+	return func(ctx context.Context, tx TTx, ms []Message, rs *runs) (int, error) {
 		run := store.NewRun(store.Origin{})
 		*rs = append(*rs, run)
-		ms := make([]Message, len(ids))
-		for i := range ids {
-			ms[i] = ids[i].m
-		}
 		return nobody, contain(ctx, limit, func(ctx context.Context) error { return h(store.WithRun(ctx, run), tx, ms) })
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"github.com/semel-dev/semel/store"
 )
 
-// identified is a message whose mark is known.
+// identified is a message whose mark is known. The message is the caller's and is only read.
 type identified struct {
-	m     Message
-	text  []byte
-	order []byte
+	m     *Message
+	text  []byte // of its key
+	order []byte // its ordering key, where it has one
 	mark  store.Mark
 }
 
 // keyOf runs the key function.
-func keyOf(key KeyFunc, m Message) (k Key, err error) {
+func keyOf(key KeyFunc, m *Message) (k Key, err error) {
 	defer faultOfMessage("the key function", &err)
-	k, err = key(m)
+	k, err = key(*m)
 	if err == nil && len(k.text) == 0 {
 		err = fmt.Errorf("%w: the key function returned the zero Key", ErrNoKey)
 	}
@@ -36,26 +36,18 @@ func faultOfMessage(what string, err *error) {
 }
 
 // identify finds the message's mark. The place is room for its place, where the store keeps positions.
-func (g *TxGuard[TTx]) identify(scope store.Scope, m Message, place *store.Place) (id identified, err error) {
+func (g *TxGuard[TTx]) identify(scope store.Scope, m *Message, place *store.Place, id *identified) (err error) {
 	defer faultOfMessage("the function that finds a fingerprint or an order", &err)
 	k, err := keyOf(g.key, m)
 	if err != nil {
-		return identified{}, err
+		return err
 	}
-	id = identified{m: m, text: k.text, mark: store.Mark{Scope: scope, Time: m.Position.Time}}
-	if g.keyless {
-		// The digest is a good part of what such a message costs, and few handlers ask for it.
-		id.m.originOf = g.find
-	} else {
-		id.setKey(g.consumer, k.Stored())
+	*id = identified{m: m, text: k.text, mark: store.Mark{Scope: scope, Time: m.Position.Time}}
+	if !g.keyless { // The digest is a good part of what a message costs where only its place counts.
+		id.mark.Key = k.Stored()
 	}
-	g.describe(&id, place)
-	return id, nil
-}
-
-func (id *identified) setKey(consumer string, key store.Key) {
-	id.mark.Key = key
-	id.m.origin = store.Origin{Consumer: consumer, Key: key}
+	g.describe(id, place)
+	return nil
 }
 
 // complete gives a message its key that has been left out.
@@ -65,14 +57,28 @@ func (g *TxGuard[TTx]) complete(id *identified) error {
 	}
 	k, err := keyOf(g.key, id.m)
 	if err == nil {
-		id.setKey(g.consumer, k.Stored())
+		id.mark.Key = k.Stored()
 	}
 	return err
 }
 
+// given appends the messages as handlers get them: they know where what they cause comes from.
+func (g *TxGuard[TTx]) given(ms []Message, ids []identified) []Message {
+	for i := range ids {
+		ms = append(ms, *ids[i].m)
+		m := &ms[len(ms)-1]
+		if key := ids[i].mark.Key; key != (store.Key{}) {
+			m.origin = store.Origin{Consumer: g.consumer, Key: key}
+		} else {
+			m.originOf = g.find // few handlers ask
+		}
+	}
+	return ms
+}
+
 // originOf is asked, within a handler, about messages whose key was found before.
 func (g *TxGuard[TTx]) originOf(m *Message) store.Origin {
-	k, err := keyOf(g.key, *m)
+	k, err := keyOf(g.key, m)
 	if err != nil {
 		panic(fmt.Sprintf("dedup: the key function has found a key before and does not now: %v", err))
 	}
@@ -82,12 +88,12 @@ func (g *TxGuard[TTx]) originOf(m *Message) store.Origin {
 // describe adds what a mark may have besides its key.
 func (g *TxGuard[TTx]) describe(id *identified, place *store.Place) {
 	if g.config.fingerprint != nil {
-		if content := g.config.fingerprint(id.m); content != nil {
+		if content := g.config.fingerprint(*id.m); content != nil {
 			id.mark.Fingerprint = store.DigestKey(content).ID
 		}
 	}
 	if g.config.order != nil {
-		if order := g.config.order(id.m); len(order) > 0 {
+		if order := g.config.order(*id.m); len(order) > 0 {
 			id.order, id.mark.Order = order, store.OrderID(order)
 		}
 	}
@@ -122,7 +128,7 @@ func seal(ids []identified) {
 		if p == nil || i+1 < len(ids) && isFollowed(p, ids[i+1].mark.Place) {
 			continue
 		}
-		p.Record = RecordOf(ids[i].m)
+		p.Record = RecordOf(*ids[i].m)
 	}
 }
 
@@ -134,20 +140,20 @@ func isFollowed(p, next *store.Place) bool {
 // buried twice. The prefix sets such marks apart from those of a key function that takes
 // coordinates. Without a place there is no grave: a webhook without an id must not share one with
 // all the others.
-func (g *TxGuard[TTx]) identifyAnyhow(scope store.Scope, m Message) (id identified, err error) {
+func (g *TxGuard[TTx]) identifyAnyhow(scope store.Scope, m *Message) (id identified, err error) {
 	place := placeAt(g.places(1), 0)
-	if id, err = g.identify(scope, m, place); err == nil {
+	if err = g.identify(scope, m, place, &id); err == nil {
 		err = g.complete(&id)
 	}
 	if err == nil {
 		return id, nil
 	}
-	k, err := FromCoordinates()(m)
+	k, err := FromCoordinates()(*m)
 	if err != nil {
 		return identified{}, &KeyError{err}
 	}
-	id = identified{m: m, mark: store.Mark{Scope: scope, Time: m.Position.Time}}
-	id.setKey(g.consumer, store.TimedKey(m.Position.Time, append([]byte("no key\x00"), k.text...)))
+	key := store.TimedKey(m.Position.Time, append([]byte("no key\x00"), k.text...))
+	id = identified{m: m, mark: store.Mark{Scope: scope, Key: key, Time: m.Position.Time}}
 	// Whichever of the functions panicked, it may do so again.
 	defer func() { _ = recover() }()
 	g.describe(&id, place)

@@ -42,6 +42,5 @@ func apart(s store.Status, id identified) (identified, store.LetterState) {
 	}
 	key := store.DigestKey(append([]byte(kind+"\x00"), identity...))
 	id.mark = store.Mark{Scope: id.mark.Scope, Key: key, Place: id.mark.Place}
-	id.m.origin.Key = key
 	return id, state
 }

@@ -49,7 +49,7 @@ func (g *TxGuard[TTx]) tryReplay(ctx context.Context, letters letters[TTx], id i
 		return Result{Failed, store.FaultHandler, fmt.Errorf("dedup: replay: letter %d is one of consumer %q, not of %q", id, d.Consumer, g.consumer)}, false
 	}
 	var rs runs
-	if _, err := g.handle(ctx, unit.Tx(), []identified{g.revived(d)}, &rs); err != nil {
+	if _, err := g.handle(ctx, unit.Tx(), g.given(nil, []identified{revived(d)}), &rs); err != nil {
 		return g.handlerFailed(ctx, err, unit.Fault(err)), true
 	}
 	limited, cancel := g.commitContext(ctx)
@@ -62,13 +62,12 @@ func (g *TxGuard[TTx]) tryReplay(ctx context.Context, letters letters[TTx], id i
 }
 
 // revived is the message as it was, so that what it causes has the ids that it would have had.
-func (g *TxGuard[TTx]) revived(d store.DeadLetter) identified {
+func revived(d store.DeadLetter) identified {
 	m := Message{
 		Position: Position{Broker: d.Broker, Log: d.Log, Partition: d.Partition, Offset: d.Offset, Time: d.Time},
 		Topic:    d.Topic, Key: d.MessageKey, Headers: d.Headers, Body: d.Body, Attempt: d.Attempts + 1,
 	}
-	m.origin = store.Origin{Consumer: g.consumer, Key: d.Key}
-	return identified{m: m, text: d.KeyText, order: d.Order}
+	return identified{m: &m, text: d.KeyText, order: d.Order, mark: store.Mark{Key: d.Key}}
 }
 
 // Replayed says what became of the letters that were to run again.

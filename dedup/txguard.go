@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/semel-dev/semel/store"
@@ -19,7 +20,7 @@ type TxHandlerFunc[TTx any] func(ctx context.Context, tx TTx, m Message) error
 // TxBatchHandlerFunc does the work of several messages, in their order, in one transaction.
 // It is called with the messages that are new, at least one. Where it fails, smaller
 // batches are tried until the message that fails is alone, so it is run more often than a
-// TxHandlerFunc.
+// TxHandlerFunc. It may change the slice, and may not keep it.
 type TxBatchHandlerFunc[TTx any] func(ctx context.Context, tx TTx, ms []Message) error
 
 // TxGuard makes a handler's effect take place once: effectively once, for what the handler
@@ -41,11 +42,12 @@ type TxGuard[TTx any] struct {
 	fences   store.Fences
 	attempts store.Attempts
 	reach    *reach
+	rooms    sync.Pool // of *room
 }
 
 // handling runs the handler for messages that are new. The culprit is the index of the one
 // that failed, or nobody.
-type handling[TTx any] func(ctx context.Context, tx TTx, ids []identified, runs *runs) (culprit int, err error)
+type handling[TTx any] func(ctx context.Context, tx TTx, ms []Message, runs *runs) (culprit int, err error)
 
 // NewTx makes a guard around a handler of single messages. The consumer's name separates
 // it from other handlers of the same messages and must stay the same over deploys. It
@@ -125,7 +127,8 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 	results := make([]Result, 0, len(ms))
 	defer func() { g.reach.note(ctx, scope, ms, results) }()
 	places := g.places(len(ms))
-	next, keyErr := g.identify(scope, ms[0], placeAt(places, 0))
+	var next identified
+	keyErr := g.identify(scope, &ms[0], placeAt(places, 0), &next)
 	for i := range ms {
 		thisErr := keyErr
 		c.this[0] = next
@@ -136,7 +139,7 @@ func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
 		}
 		var following *identified
 		if i+1 < len(ms) {
-			if next, keyErr = g.identify(scope, ms[i+1], placeAt(places, i+1)); keyErr == nil {
+			if keyErr = g.identify(scope, &ms[i+1], placeAt(places, i+1), &next); keyErr == nil {
 				following = &next
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/outbox"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/outbox/webhookpub"
 	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/memstore"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/semel-dev/semel/consumers/webhooksub"
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/store/memstore"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/semel-dev/semel/consumers/webhooksub"
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/dedup"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 func TestTheMessageIsWhatWasSentAndNothingThatWasNotVerified(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 // Verifier says whether a request comes from who it should. Implementations are safe for

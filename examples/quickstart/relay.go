@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/outbox"
 	"github.com/semel-dev/semel/outbox/kafkapub"
 	"github.com/semel-dev/semel/outbox/natspub"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/outbox/webhookpub"
 	"github.com/semel-dev/semel/store/pgstore"
 )

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 // config is what the command line says.

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/outbox"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/store"
 )
 

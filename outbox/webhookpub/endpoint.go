@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 // Endpoint is where the events of one topic go.

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/outbox/webhookpub"
 	"github.com/semel-dev/semel/store"
 )

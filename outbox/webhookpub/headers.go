@@ -7,8 +7,8 @@ import (
 	"net/textproto"
 	"strings"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/outbox"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/store"
 )
 

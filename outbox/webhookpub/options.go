@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 type config struct {

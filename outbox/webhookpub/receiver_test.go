@@ -16,8 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/outbox"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/outbox/webhookpub"
 	"github.com/semel-dev/semel/store"
 )

@@ -10,8 +10,8 @@ import (
 
 	oracle "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
 	"github.com/semel-dev/semel/outbox"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 	"github.com/semel-dev/semel/outbox/webhookpub"
 	"github.com/semel-dev/semel/store"
 )

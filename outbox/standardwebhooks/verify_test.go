@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 func TestAKeyThatCannotBeRightIsRefusedWithTheReason(t *testing.T) {

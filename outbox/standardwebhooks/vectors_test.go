@@ -8,7 +8,7 @@ import (
 
 	oracle "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/semel-dev/semel/consumers/webhooksub/standardwebhooks"
+	"github.com/semel-dev/semel/outbox/standardwebhooks"
 )
 
 // The first vector is the one that the libraries of the standard test themselves with.
