@@ -15,12 +15,14 @@ import (
 // maxReason bounds the reason in the server's advisory, in bytes. The dead letter has all of it.
 const maxReason = 1024
 
-// acknowledge tells the server that the message is settled. The message stays in hand until the
-// server confirms that it knows, which bounds those on their way. An acknowledgement that is not
+// acknowledge tells the server that messages are settled. They stay in hand until the server
+// confirms that it knows, which bounds those on their way. An acknowledgement that is not
 // confirmed is only a warning: the message comes again, and its mark says that it is done.
-func (r *run) acknowledge(h *held) {
-	r.settled(h)
-	r.answer(h, "acknowledgement", "+ACK")
+func (r *run) acknowledge(hs ...*held) {
+	for _, h := range hs {
+		r.settled(h)
+	}
+	r.answer("acknowledgement", "+ACK", hs...)
 }
 
 // terminate tells the server never to deliver the message again, and why.
@@ -30,7 +32,7 @@ func (r *run) terminate(h *held, reason error) {
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "")
 	}
-	r.answer(h, "termination", "+TERM "+text)
+	r.answer("termination", "+TERM "+text, h)
 }
 
 // settled forgets what is known of a message that is done.
@@ -40,10 +42,17 @@ func (r *run) settled(h *held) {
 	r.forgetAttempts(h)
 }
 
-// answer goes past the client's own methods for the message, which either do not wait or wait
-// each on a goroutine and a timer of its own.
-func (r *run) answer(h *held, what, answer string) {
-	h.hush()
+// answer goes past the client's own methods for a message, which either do not wait or wait
+// each on a goroutine and a timer of its own. One confirmation stands for messages that are answered
+// together, because the server takes the answers of a connection in their order. Where its leader
+// changes in between it may stand for too much, and the others are delivered again.
+func (r *run) answer(what, answer string, hs ...*held) {
+	if len(hs) == 0 {
+		return
+	}
+	for _, h := range hs {
+		h.hush()
+	}
 	r.mu.Lock()
 	left := r.left
 	if !left {
@@ -53,12 +62,17 @@ func (r *run) answer(h *held, what, answer string) {
 	if left {
 		return
 	}
-	r.confirmer.send(h.msg.Reply(), []byte(answer), func(err error) {
+	data, last := []byte(answer), hs[len(hs)-1]
+	for _, h := range hs[:len(hs)-1] {
+		_ = r.js.Conn().Publish(h.msg.Reply(), data) // where it fails, so does the last one
+	}
+	r.confirmer.send(last.msg.Reply(), data, func(err error) {
 		defer r.answers.Done()
 		if err != nil {
-			r.log.Warn(what+" not confirmed: the message is delivered again and found done", "sequence", h.place.sequence, "error", err)
+			r.log.Warn(what+" not confirmed: what the server does not know of is delivered again and found done",
+				"messages", len(hs), "first", hs[0].place.sequence, "last", last.place.sequence, "error", err)
 		}
-		r.hand.drop(h)
+		r.hand.drop(hs...)
 	})
 }
 

@@ -15,7 +15,7 @@
 //
 // It is fetched when there is room for it in hand, kept by heartbeats at a third of the ack
 // wait from its arrival on, processed, and then acknowledged; the acknowledgement is
-// confirmed by the server, many of them at a time. One that failed is given back with a
+// confirmed by the server, once for all that were handled together. One that failed is given back with a
 // delay of ours, not the server's, and others go on meanwhile. One that is given up is
 // committed as a dead letter first and then terminated, so that the server's
 // MSG_TERMINATED advisory carries the reason.

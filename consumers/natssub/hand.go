@@ -163,14 +163,16 @@ func (h *hand) tried() {
 	h.work.Broadcast()
 }
 
-// drop takes a message out of the hand. It comes before a nak: the server may deliver the
+// drop takes messages out of the hand. It comes before a nak: the server may deliver the
 // message again at once, and it must not be taken for a copy.
-func (h *hand) drop(m *held) {
+func (h *hand) drop(ms ...*held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held[m.place] == m {
-		delete(h.held, m.place)
-		h.room.Signal()
+	for _, m := range ms {
+		if h.held[m.place] == m {
+			delete(h.held, m.place)
+			h.room.Signal()
+		}
 	}
 }
 

@@ -117,18 +117,18 @@ func (r *run) settle(batch []*held, results []dedup.Result) []*held {
 		r.end(fmt.Errorf("the processor returned %d results for %d messages", len(results), len(batch)))
 		return batch
 	}
-	for _, result := range results {
-		h := batch[0]
-		if !result.Outcome.Settled() {
-			return r.decide(batch, result)
-		}
-		if result.Outcome == dedup.Duplicate {
+	done := 0
+	for done < len(results) && results[done].Outcome.Settled() {
+		if h := batch[done]; results[done].Outcome == dedup.Duplicate {
 			r.log.Debug("duplicate", "sequence", h.place.sequence, "deliveries", r.hand.deliveries(h))
 		}
-		r.acknowledge(h)
-		batch = batch[1:]
+		done++
 	}
-	return batch
+	r.acknowledge(batch[:done]...)
+	if done < len(results) {
+		return r.decide(batch[done:], results[done])
+	}
+	return batch[done:]
 }
 
 // decide does what the policy says about the batch's first message, which is not settled, and
