@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/semel-dev/semel/store"
 )
@@ -10,7 +11,14 @@ import (
 // ProcessBatch implements [BatchProcessor]: one transaction, one round trip for all marks.
 // There is no savepoint per message: a batch that fails is rolled back whole and its
 // parts are tried, which costs only batches that fail.
-func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) (results []Result) {
+func (g *TxGuard[TTx]) ProcessBatch(ctx context.Context, ms []Message) []Result {
+	began := time.Now()
+	results := g.processBatch(ctx, ms)
+	g.observe(ctx, began, ms, results)
+	return results
+}
+
+func (g *TxGuard[TTx]) processBatch(ctx context.Context, ms []Message) (results []Result) {
 	if len(ms) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/semel-dev/semel/store"
 )
@@ -15,6 +16,13 @@ import (
 // One that is [Late] is quarantined, one that is [Mismatched] is kept beside the one that has its
 // key, and one whose ordering key is parked goes behind what it waits for.
 func (g *TxGuard[TTx]) Bury(ctx context.Context, m Message, reason error) Result {
+	began := time.Now()
+	r := g.bury(ctx, m, reason)
+	g.observe(ctx, began, []Message{m}, []Result{r})
+	return r
+}
+
+func (g *TxGuard[TTx]) bury(ctx context.Context, m Message, reason error) Result {
 	if g.burier == nil {
 		return Result{Failed, store.FaultSetup, fmt.Errorf("dedup: bury: %T keeps no dead letters", g.marks)}
 	}

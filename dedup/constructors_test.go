@@ -43,6 +43,7 @@ func TestConstructors(t *testing.T) {
 		{tx(s, "c", id, h, dedup.WithHandlerLimit(0)), `dedup: consumer "c": WithHandlerLimit(0s): the limit must be above zero; leave the option out for none`},
 		{tx(s, "c", id, h, dedup.WithFingerprint(nil)), `dedup: consumer "c": WithFingerprint: the function is nil: return the content that has to be the same whenever the key is`},
 		{tx(s, "c", id, h, dedup.WithParking(nil)), `dedup: consumer "c": WithParking: the function is nil: return the ordering key, as OrderByKey does`},
+		{tx(s, "c", id, h, dedup.WithObserver(nil)), `dedup: consumer "c": WithObserver: the function is nil: leave the option out if nobody observes`},
 		{tx(onlyMarks{s}, "c", id, h, dedup.WithParking(dedup.OrderByKey)), `dedup: consumer "c": WithParking: dedup_test.onlyMarks keeps no dead letters, so it cannot keep what waits behind one`},
 		{func() error { _, err := dedup.NewTxBatch(storeOf(s), "c", id, dedup.Forever, nil); return err }, `dedup: consumer "c": the handler is nil`},
 		{func() error { _, err := dedup.NewTxBatch[*memstore.Tx](nil, "c", id, dedup.Forever, nil); return err }, `dedup: consumer "c": the store is nil`},

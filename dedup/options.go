@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -17,8 +18,9 @@ type txConfig struct {
 	conflicts    int
 	fingerprint  func(Message) []byte
 	order        func(Message) []byte
+	observer     func(context.Context, Observation)
 
-	handlerLimited, fingerprinted, parking bool
+	handlerLimited, fingerprinted, parking, observed bool
 }
 
 type txOption func(*txConfig)
@@ -93,6 +95,8 @@ func newTxConfig(opts []TxOption) (txConfig, error) {
 		return c, errors.New("WithFingerprint: the function is nil: return the content that has to be the same whenever the key is")
 	case c.parking && c.order == nil:
 		return c, errors.New("WithParking: the function is nil: return the ordering key, as OrderByKey does")
+	case c.observed && c.observer == nil:
+		return c, errors.New("WithObserver: the function is nil: leave the option out if nobody observes")
 	}
 	return c, nil
 }

@@ -113,6 +113,13 @@ func (g *TxGuard[TTx]) Process(ctx context.Context, m Message) Result {
 // ProcessEach implements [EachProcessor]. COMMIT of a message, BEGIN of the next and its mark
 // travel together where the store can do that.
 func (g *TxGuard[TTx]) ProcessEach(ctx context.Context, ms []Message) []Result {
+	began := time.Now()
+	results := g.processEach(ctx, ms)
+	g.observe(ctx, began, ms, results)
+	return results
+}
+
+func (g *TxGuard[TTx]) processEach(ctx context.Context, ms []Message) []Result {
 	if len(ms) == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,11 +15,19 @@ import (
 // broker know after that. There is a transaction, nothing is acknowledged too early, no
 // error is swallowed. It loses nothing. With --naive it stands where the guard was.
 type plain struct {
-	pool   *pgxpool.Pool
-	handle dedup.TxHandlerFunc[pgx.Tx]
+	pool    *pgxpool.Pool
+	handle  dedup.TxHandlerFunc[pgx.Tx]
+	observe func(context.Context, dedup.Observation)
 }
 
 func (p *plain) Process(ctx context.Context, m dedup.Message) dedup.Result {
+	began := time.Now()
+	r := p.process(ctx, m)
+	p.observe(ctx, dedup.Observation{Messages: []dedup.Message{m}, Results: []dedup.Result{r}, Took: time.Since(began)})
+	return r
+}
+
+func (p *plain) process(ctx context.Context, m dedup.Message) dedup.Result {
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.handle(ctx, tx, m) })
 	switch {
 	case err == nil:
@@ -28,21 +37,6 @@ func (p *plain) Process(ctx context.Context, m dedup.Message) dedup.Result {
 	default:
 		return dedup.Result{Outcome: dedup.Failed, Fault: store.FaultOutage, Err: err}
 	}
-}
-
-func (p *plain) ProcessEach(ctx context.Context, ms []dedup.Message) []dedup.Result {
-	var rs []dedup.Result
-	for _, m := range ms {
-		rs = append(rs, p.Process(ctx, m))
-		if !rs[len(rs)-1].Outcome.Settled() {
-			break
-		}
-	}
-	return rs
-}
-
-func (p *plain) ProcessBatch(ctx context.Context, ms []dedup.Message) []dedup.Result {
-	return p.ProcessEach(ctx, ms)
 }
 
 func (p *plain) Bury(_ context.Context, _ dedup.Message, reason error) dedup.Result {

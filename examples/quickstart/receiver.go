@@ -37,14 +37,14 @@ func receiver(ctx context.Context, s stage, r *reporter) error {
 	// An event has the same id on every copy: a webhook in its signed webhook-id, records and
 	// messages in a header.
 	eventID := dedup.FirstOf(webhooksub.ID(), dedup.FromHeader(kafkapub.HeaderID))
-	var counting guard
-	if counting, err = dedup.NewTx(semel, "receipts", eventID, 30*24*time.Hour, countReceipt); err != nil {
+	see := &witness{r, []string{"webhook-id", kafkapub.HeaderID}}
+	var counting dedup.Processor
+	if counting, err = dedup.NewTx(semel, "receipts", eventID, 30*24*time.Hour, countReceipt, dedup.WithObserver(see.observe)); err != nil {
 		return err
 	}
 	if s.Naive {
-		counting = &plain{pool, countReceipt}
+		counting = &plain{pool, countReceipt, see.observe}
 	}
-	counting = &witness{counting, r, []string{"webhook-id", kafkapub.HeaderID}}
 
 	verifier, err := webhooksub.Standard(s.Secret)
 	if err != nil {

@@ -43,15 +43,14 @@ func worker(ctx context.Context, s stage, r *reporter) error {
 
 	// This is all there is to it. Both consumers share the guard, so a payment that comes
 	// over both brokers is one payment.
-	var bank guard
-	if bank, err = dedup.NewTx(semel, "bank", dedup.FromHeader(paymentID), 30*24*time.Hour, book); err != nil {
+	see := &witness{r, []string{paymentID}}
+	var bank dedup.Processor
+	if bank, err = dedup.NewTx(semel, "bank", dedup.FromHeader(paymentID), 30*24*time.Hour, book, dedup.WithObserver(see.observe)); err != nil {
 		return err
 	}
 	if s.Naive {
-		bank = &plain{pool, book}
+		bank = &plain{pool, book, see.observe}
 	}
-
-	bank = &witness{bank, r, []string{paymentID}}
 	fromKafka, err := kafkasub.New(s.kafkaGroup(s.bankGroup(), s.paymentsTopic()), bank, kafkasub.WithLogger(logger()))
 	if err != nil {
 		return err

@@ -111,7 +111,8 @@ func BenchmarkDropPartitions(b *testing.B) {
 	b.Logf("%d partitions of %d rows were emptied and %d dropped", emptied, rows/20, dropped)
 }
 
-// fillPartitions fills the oldest partitions, and returns where each of them ends.
+// fillPartitions fills the oldest partitions, and returns where each of them ends. They are left as old
+// rows are found: on disk and vacuumed, so that nothing but their removal is at work afterwards.
 func fillPartitions(b *testing.B, pool *pgxpool.Pool, scope store.Scope, each int) []time.Time {
 	b.Helper()
 	rows, err := pool.Query(context.Background(), "select from_ms, to_ms from parts.mark_partitions where to_ms < extract(epoch from now()) * 1000 - 7200000 order by from_ms limit $1", drops)
@@ -133,6 +134,8 @@ func fillPartitions(b *testing.B, pool *pgxpool.Pool, scope store.Scope, each in
 			scope, keySQL(fmt.Sprintf("%d + (i * %d) %% %d", p.From, step, p.To-p.From)), each))
 		ends = append(ends, time.UnixMilli(p.To))
 	}
+	mustExec(b, pool, "vacuum (analyze) parts.marks_timed")
+	mustExec(b, pool, "checkpoint")
 	return ends
 }
 
