@@ -47,13 +47,23 @@ func (r *reach) note(ctx context.Context, scope store.Scope, ms []Message, resul
 }
 
 func (r *reach) add(ms []Message, results []Result) []store.Reach {
+	if n := len(results); n > 0 && !results[n-1].Outcome.Settled() {
+		ms = ms[:n-1] // only the last one may be unsettled
+	} else {
+		ms = ms[:n]
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range results {
-		p := &ms[i].Position
-		if results[i].Outcome.Settled() {
-			r.raise(reachKey{p.Log, p.Partition}, p.Time)
+	for len(ms) > 0 { // most come in runs of one partition
+		first := &ms[0].Position
+		newest, n := first.Time, 1
+		for ; n < len(ms) && ms[n].Position.Partition == first.Partition && ms[n].Position.Log == first.Log; n++ {
+			if at := ms[n].Position.Time; at.After(newest) {
+				newest = at
+			}
 		}
+		r.raise(reachKey{first.Log, first.Partition}, newest)
+		ms = ms[n:]
 	}
 	if len(r.newest) == 0 || time.Since(r.told) < reachEvery {
 		return nil
