@@ -72,53 +72,24 @@ type Result struct {
 }
 
 // Permanent marks an error as one that no further attempt can mend: the message goes
-// to the dead letters at once. Permanent(nil) is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
+// to the dead letters at once. Permanent(nil) is nil. The error of a publisher that outbox.Permanent
+// has marked says the same, so a handler that publishes for itself may return it as it is.
+func Permanent(err error) error { return store.Permanent(err) }
 
 // IsPermanent tells whether err, or one that it wraps, came from [Permanent], is an error
 // about the message's key, a [MismatchError] or [ErrLate].
 func IsPermanent(err error) bool {
-	var p *permanentError
 	var k *KeyError
 	var m *MismatchError
-	return errors.As(err, &p) || errors.As(err, &k) || errors.As(err, &m) || errors.Is(err, ErrLate)
+	return store.IsPermanent(err) || errors.As(err, &k) || errors.As(err, &m) || errors.Is(err, ErrLate)
 }
-
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
 
 // RetryAfter asks for the next attempt no sooner than after d. It still is a failed
-// attempt. RetryAfter(d, nil) is nil.
-func RetryAfter(d time.Duration, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &retryAfterError{err, d}
-}
+// attempt. RetryAfter(d, nil) is nil. What outbox.RetryAfter asked for counts likewise.
+func RetryAfter(d time.Duration, err error) error { return store.RetryAfter(d, err) }
 
-// RetryDelay returns what [RetryAfter] asked for.
-func RetryDelay(err error) (time.Duration, bool) {
-	var r *retryAfterError
-	if errors.As(err, &r) {
-		return r.after, true
-	}
-	return 0, false
-}
-
-type retryAfterError struct {
-	err   error
-	after time.Duration
-}
-
-func (e *retryAfterError) Error() string { return e.err.Error() }
-func (e *retryAfterError) Unwrap() error { return e.err }
+// RetryDelay returns what [RetryAfter] asked for, of several the outermost.
+func RetryDelay(err error) (time.Duration, bool) { return store.RetryDelay(err) }
 
 // PanicError is the error of a handler that panicked. The panic is contained: the
 // transaction is rolled back and the message counts as a failed attempt.

@@ -54,8 +54,10 @@ func (p *pump) send(it item) {
 			it.key.mode = keyHeaded
 		}
 		p.beginAlone(it)
-	case s.suspect > 0:
-		s.suspect--
+	case s.suspect > 0, it.key != nil && it.key.starting > 0:
+		// Also behind rows of its key whose start is being noted: without a note of its own it would be sent
+		// before them.
+		s.suspect = max(0, s.suspect-1)
 		p.begin(it)
 	default:
 		p.enqueue(it)

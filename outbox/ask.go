@@ -109,6 +109,9 @@ func (p *pump) settled(a *ask, b *store.Batch) {
 		}
 	}
 	for _, it := range a.starting {
+		if it.key != nil {
+			it.key.starting--
+		}
 		if it.slot.lost {
 			p.aloneOver(&it)
 			continue

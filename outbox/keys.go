@@ -11,9 +11,9 @@ import (
 // them after a long outage. Keys that flow have none.
 type key struct {
 	// rows counts the waiting rows, held those of them that are held, hand those of them
-	// that are in the relay's hands.
-	rows, held, hand int
-	mode             keyMode
+	// that are in the relay's hands, starting those whose start is being noted.
+	rows, held, hand, starting int
+	mode                       keyMode
 	// turn grows when a row of the key has failed: what was queued before is not sent.
 	turn uint32
 	// topic is that of its held rows, and first the number of its first row, while that one is

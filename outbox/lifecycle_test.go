@@ -22,7 +22,12 @@ import (
 func TestNothingIsPublishedBeforeTheCommitNorAfterARollback(t *testing.T) {
 	b := newBox(t)
 	rec := newRecorder(nil)
-	b.run(map[string]outbox.Publisher{"kafka": rec})
+	queue := watch(b.store)
+	relay, err := outbox.NewRelay(queue, map[string]outbox.Publisher{"kafka": rec}, fast()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, relay)
 	kept, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +46,7 @@ func TestNothingIsPublishedBeforeTheCommitNorAfterARollback(t *testing.T) {
 	if err := gone.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond)
+	queue.further(t, 2) // past it, and with nothing of the rows under way
 	if n := rec.count(); n != 1 {
 		t.Errorf("%d events came before the commit", n-1)
 	}
@@ -127,7 +132,8 @@ func TestStopFinishesWhatIsUnderWayAndNothingElse(t *testing.T) {
 		<-finish
 		return nil
 	})
-	stop := b.run(map[string]outbox.Publisher{"kafka": rec}, outbox.WithCalls(1), outbox.WithBatch(1))
+	log, stopping := listen(t, "relay stops")
+	stop := b.run(map[string]outbox.Publisher{"kafka": rec}, outbox.WithCalls(1), outbox.WithBatch(1), log)
 	b.write(event("kafka", "a", "0"), event("kafka", "a", "1"))
 	<-begun
 	stopped := make(chan struct{})
@@ -135,7 +141,7 @@ func TestStopFinishesWhatIsUnderWayAndNothingElse(t *testing.T) {
 		defer close(stopped)
 		stop()
 	}()
-	time.Sleep(50 * time.Millisecond)
+	stopping()
 	close(finish)
 	<-stopped
 	if n := rec.count(); n != 1 {
@@ -178,7 +184,9 @@ func TestStopGivesBackSlotsThatComeWhileItStops(t *testing.T) {
 	if err := pool.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	relay, err := outbox.NewRelay(s, map[string]outbox.Publisher{"kafka": newRecorder(nil)}, fast(outbox.WithLease(time.Hour))...)
+	queue := watch(s)
+	log, stopping := listen(t, "relay stops")
+	relay, err := outbox.NewRelay(queue, map[string]outbox.Publisher{"kafka": newRecorder(nil)}, fast(outbox.WithLease(time.Hour), log)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +194,9 @@ func TestStopGivesBackSlotsThatComeWhileItStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
-	time.Sleep(100 * time.Millisecond) // until it has asked for its slots
+	queue.until(t, "it asks for its slots", func() bool { return queue.holds > 0 })
 	cancel()
-	time.Sleep(100 * time.Millisecond) // until it has noticed
+	stopping()
 	proxy.Thaw()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -211,7 +219,8 @@ func TestRelayThatSleptThroughItsLeaseChangesNothing(t *testing.T) {
 		<-wake
 		return nil
 	})
-	relay, err := outbox.NewRelay(s, map[string]outbox.Publisher{"kafka": old}, fast(outbox.WithName("old"))...)
+	queue := watch(s)
+	relay, err := outbox.NewRelay(queue, map[string]outbox.Publisher{"kafka": old}, fast(outbox.WithName("old"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +240,8 @@ func TestRelayThatSleptThroughItsLeaseChangesNothing(t *testing.T) {
 	close(wake)
 	proxy.Thaw()
 	eventually(t, "the old one works again", func() bool { return b.owners()["old"] > 0 })
-	time.Sleep(200 * time.Millisecond)
+	old.wait(t, 1)
+	queue.further(t, 3) // with what it has learnt from its destination settled, or dropped
 	if n := b.left(); n != 1 {
 		t.Fatalf("%d events are left, want the one that the new relay has in hand", n)
 	}
@@ -248,7 +258,8 @@ func TestOutageOfTheDatabaseIsWaitedOut(t *testing.T) {
 	proxy := servertest.Proxy(t, b.dsn)
 	s, _ := openBox(t, connect(t, proxy.DSN()))
 	rec := newRecorder(nil)
-	relay, err := outbox.NewRelay(s, map[string]outbox.Publisher{"kafka": rec}, fast()...)
+	queue := watch(s)
+	relay, err := outbox.NewRelay(queue, map[string]outbox.Publisher{"kafka": rec}, fast()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,9 +267,11 @@ func TestOutageOfTheDatabaseIsWaitedOut(t *testing.T) {
 	b.write(event("kafka", "a", "0"))
 	rec.wait(t, 1)
 	for i := 1; i <= 5; i++ {
+		queue.further(t, 1) // it is connected
+		before := queue.failures()
 		proxy.CutAll()
 		b.write(event("kafka", "a", fmt.Sprint(i)))
-		time.Sleep(20 * time.Millisecond)
+		queue.until(t, "it notices the outage", func() bool { return queue.fails > before })
 	}
 	eventually(t, "all have come", func() bool { return len(firstCopies(rec.types("a"))) == 6 })
 	if got := firstCopies(rec.types("a")); !slices.Equal(got, numbered(6)) {
@@ -351,13 +364,13 @@ func TestRoleThatOwnsNothingIsEnough(t *testing.T) {
 func TestWakeSparesThePoll(t *testing.T) {
 	b := newBox(t)
 	rec := newRecorder(nil)
-	relay, err := outbox.NewRelay(b.store, map[string]outbox.Publisher{"kafka": rec}, outbox.WithPoll(time.Minute))
+	queue := watch(b.store)
+	relay, err := outbox.NewRelay(queue, map[string]outbox.Publisher{"kafka": rec}, outbox.WithPoll(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	start(t, relay)
-	eventually(t, "the relay has its slots", func() bool { return len(b.owners()) == 1 })
-	time.Sleep(200 * time.Millisecond) // until it has looked for the first time
+	queue.until(t, "it has looked for the first time", func() bool { return queue.looks > 0 })
 	out, err := outbox.NewWriter(b.store, outbox.WithWake(relay.Wake))
 	if err != nil {
 		t.Fatal(err)

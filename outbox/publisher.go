@@ -94,9 +94,9 @@ func (v Verdict) String() string {
 	}
 }
 
-// VerdictOf reads an error that Publish returned for an event. An error that nobody has
-// marked is Unreached: a fault that is not known to be the event's must not cost it its
-// attempts, or an outage would park whatever was waiting.
+// VerdictOf reads an error that Publish returned for an event. One that is [Permanent] is so whatever
+// was put around it. An error that nobody has marked is Unreached: a fault that is not known to
+// be the event's must not cost it its attempts, or an outage would park whatever was waiting.
 func VerdictOf(err error) Verdict {
 	var r *refusedError
 	switch {
@@ -104,8 +104,10 @@ func VerdictOf(err error) Verdict {
 		return Confirmed
 	case errors.Is(err, ErrNotSent):
 		return NotSent
+	case store.IsPermanent(err):
+		return RefusedForGood
 	case errors.As(err, &r):
-		return r.verdict
+		return RefusedOnce
 	default:
 		return Unreached
 	}
@@ -116,50 +118,28 @@ var ErrNotSent = errors.New("outbox: not sent: an earlier event of its key is no
 
 // Refused marks an error as the destination's answer to this one event. It uses up an
 // attempt; another one may succeed. Refused(nil) is nil.
-func Refused(err error) error { return refused(err, RefusedOnce) }
-
-// Permanent marks an error that no further attempt can mend: the event is parked at
-// once, and its key waits behind it. Permanent(nil) is nil.
-func Permanent(err error) error { return refused(err, RefusedForGood) }
-
-func refused(err error, v Verdict) error {
+func Refused(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &refusedError{err, v}
+	return &refusedError{err}
 }
 
-type refusedError struct {
-	err     error
-	verdict Verdict
-}
+type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
 
+// Permanent marks an error that no further attempt can mend: the event is parked at
+// once, and its key waits behind it. Permanent(nil) is nil. The error of a handler that dedup.Permanent
+// has marked says the same, so a publisher that calls one may return it as it is.
+func Permanent(err error) error { return store.Permanent(err) }
+
 // RetryAfter adds to an error that the destination asked not to be called again sooner
 // than after d. It leaves the verdict as it is. A publisher passes on only what is
 // sensible: d is not negative and has an upper bound. RetryAfter(d, nil) is nil.
-func RetryAfter(d time.Duration, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &retryAfterError{err, d}
-}
+func RetryAfter(d time.Duration, err error) error { return store.RetryAfter(d, err) }
 
-// RetryDelay returns what [RetryAfter] asked for. A relay adds jitter above it, never below.
-func RetryDelay(err error) (time.Duration, bool) {
-	var r *retryAfterError
-	if errors.As(err, &r) {
-		return r.after, true
-	}
-	return 0, false
-}
-
-type retryAfterError struct {
-	err   error
-	after time.Duration
-}
-
-func (e *retryAfterError) Error() string { return e.err.Error() }
-func (e *retryAfterError) Unwrap() error { return e.err }
+// RetryDelay returns what [RetryAfter] asked for, of several the outermost. A relay adds jitter above
+// it, never below.
+func RetryDelay(err error) (time.Duration, bool) { return store.RetryDelay(err) }

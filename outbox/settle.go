@@ -129,6 +129,9 @@ func (p *pump) begin(it item) {
 		w.State, mode = store.Retrying, keyHeaded
 	}
 	p.wait(&it, w, mode)
+	if it.key != nil {
+		it.key.starting++
+	}
 	p.starting = append(p.starting, it)
 }
 

@@ -111,8 +111,9 @@ func TestWhatAResultMeansToTheRelay(t *testing.T) {
 		"outage":           {failed(store.FaultOutage, no), outbox.Unreached},
 		"setup":            {failed(store.FaultSetup, no), outbox.Unreached},
 		"no outcome":       {dedup.Result{}, outbox.Unreached},
-		// What the handler's error wraps is the handler's affair.
-		"a publisher's error":    {failed(store.FaultHandler, fmt.Errorf("calling on: %w", outbox.Permanent(no))), outbox.RefusedOnce},
+		// Of what a handler that publishes for itself returns, permanent says the same here. The rest
+		// is about another event than this one.
+		"a publisher's error":    {failed(store.FaultHandler, fmt.Errorf("calling on: %w", outbox.Permanent(no))), outbox.RefusedForGood},
 		"not sent":               {failed(store.FaultHandler, fmt.Errorf("calling on: %w", outbox.ErrNotSent)), outbox.RefusedOnce},
 		"a refusal in an outage": {failed(store.FaultOutage, outbox.Refused(no)), outbox.Unreached},
 	} {

@@ -20,19 +20,19 @@
 //     the limit of [WithProcessLimit] and not when the sender hangs up: work that is slower
 //     than the sender's patience would otherwise be rolled back each time, for ever.
 //
-//  4. The answer:
+//  4. The answer follows from the outcome.
 //
-//     applied                            200
-//     duplicate                          200 with the header [HeaderDuplicate]
-//     buried: dead letter and mark are committed
-//     200, since the sender can do nothing more
-//     failed by an error that says that no attempt can help, with nowhere to bury it
-//     422 and webhook-delivery: abort-message: the
-//     message stays with the sender
-//     failed by any other error of the handler
-//     500; Retry-After if the handler asked for it
-//     busy (the same message is being handled), outcome unknown, store not reachable,
-//     not set up, limit of time passed   503 and Retry-After
+// # Answers
+//
+//	applied                                       200
+//	duplicate                                     200 with the header [HeaderDuplicate]
+//	buried: dead letter and mark are committed    200, since the sender can do nothing more
+//	an error that says that no attempt can help,  422 and webhook-delivery: abort-message:
+//	with nowhere to bury the message              the message stays with the sender
+//	any other error of the handler                500, with Retry-After if the handler asked for it
+//	the same message is being handled, unknown    503 and Retry-After
+//	outcome, store not reachable or not set up,
+//	limit of time passed
 //
 // A duplicate that arrives while the first is being handled waits for it in the store, up to
 // the store's limit, and is never answered 2xx before the first has committed.

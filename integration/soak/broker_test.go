@@ -19,16 +19,16 @@ type broker interface {
 	produce(ctx context.Context, lane int, ms []message) ([]place, error)
 	// restart ends the broker without a warning and has it back after the pause.
 	restart(ctx context.Context, w *world, pause time.Duration) error
-	// reset makes the consumers begin again at the start of the log.
-	reset(ctx context.Context, w *world) error
+	// reset makes the consumers of a group begin again at the start of the log.
+	reset(ctx context.Context, w *world, g *group) error
 	// forget tells the broker that a child is dead, which it would find out by itself later.
-	forget(ctx context.Context, child string) error
-	// lag is how many messages are not acknowledged.
-	lag(ctx context.Context) (int, error)
-	// receipts are all copies of all events that have arrived, those of a key in order.
-	receipts(ctx context.Context) ([]receipt, error)
+	forget(ctx context.Context, g *group, child string) error
+	// lag is how many messages are not acknowledged by the group.
+	lag(ctx context.Context, g *group) (int, error)
+	// receipts are all copies of all events of a group that have arrived, those of a key in order.
+	receipts(ctx context.Context, g *group) ([]receipt, error)
 	// describe is what the broker knows of the consumers, for the person who sees them stall.
-	describe(ctx context.Context) string
+	describe(ctx context.Context, g *group) string
 	logs() string
 }
 
@@ -42,6 +42,7 @@ type place struct {
 type receipt struct {
 	EventID string
 	message
+	at string // where it lies, and when it was put there
 }
 
 // until calls f until it returns nil or ctx ends. The error is the last one of f's.

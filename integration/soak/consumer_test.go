@@ -73,11 +73,7 @@ func (o orders) run() error {
 	if o.Role == "relay" {
 		return o.relay(ctx, s, c, log)
 	}
-	p, err := o.processor(ctx, s, pool)
-	if err != nil {
-		return err
-	}
-	return c.consume(ctx, p, log)
+	return o.consume(ctx, s, pool, c, log)
 }
 
 // pool has a connection for every lane, and gives up on a server that does not answer.
@@ -86,10 +82,16 @@ func (o orders) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns, cfg.ConnConfig.ConnectTimeout = 2*lanes, 3*time.Second
-	cfg.ConnConfig.RuntimeParams["application_name"] = string(o.Mode)
+	cfg.MaxConns, cfg.ConnConfig.ConnectTimeout = 3*lanes, 3*time.Second
+	cfg.ConnConfig.RuntimeParams["application_name"] = o.application()
+	if o.Group != "" {
+		cfg.ConnConfig.RuntimeParams["search_path"] = o.Group
+	}
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
+
+// application is by what the database tells processes apart.
+func (o orders) application() string { return o.Group + " " + string(o.Mode) }
 
 func (o orders) client() (client, error) {
 	switch o.Broker {
@@ -116,40 +118,6 @@ func (o orders) relay(ctx context.Context, s *pgstore.Store, c client, log *slog
 	return r.Run(ctx)
 }
 
-func (o orders) processor(ctx context.Context, s *pgstore.Store, pool *pgxpool.Pool) (dedup.Processor, error) {
-	j, err := openJournal(o.Journal)
-	if err != nil {
-		return nil, err
-	}
-	w, err := outbox.NewWriter(s)
-	if err != nil {
-		return nil, err
-	}
-	outside, err := o.pool(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &clerk{child: o.Name, journal: j, outbox: w, outside: outside}
-	key := dedup.FromHeader(idHeader)
-	var g *dedup.TxGuard[pgx.Tx]
-	if o.Mode == together {
-		g, err = dedup.NewTxBatch[pgx.Tx](s, consumerName, key, marksKept, c.handleAll, dedup.WithCommitLimit(commitLimit))
-	} else {
-		g, err = dedup.NewTx[pgx.Tx](s, consumerName, key, marksKept, c.handle, dedup.WithCommitLimit(commitLimit))
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch o.Mode {
-	case each, batched, together:
-		return recording{g, j}, nil
-	case marksOutside, acksEarly:
-		return naive{g, c, pool, o.Mode}, nil
-	default:
-		return nil, fmt.Errorf("no mode %q", o.Mode)
-	}
-}
-
 // batches says whether the consumer hands over batches.
 func (m mode) batches() bool { return m == batched || m == together }
 
@@ -157,15 +125,33 @@ func (m mode) batches() bool { return m == batched || m == together }
 type recording struct {
 	*dedup.TxGuard[pgx.Tx]
 	journal journal
+	handler bool // its handler writes nothing down itself
+}
+
+// handling writes down what the handler would.
+func (r recording) handling(ms []dedup.Message) (end func()) {
+	if !r.handler {
+		return func() {}
+	}
+	for _, m := range ms {
+		r.journal.begin(idOf(m))
+	}
+	return func() {
+		for _, m := range ms {
+			r.journal.end(idOf(m), nil)
+		}
+	}
 }
 
 func (r recording) Process(ctx context.Context, m dedup.Message) dedup.Result {
+	defer r.handling([]dedup.Message{m})()
 	result := r.TxGuard.Process(ctx, m)
 	r.journal.results([]dedup.Message{m}, []dedup.Result{result})
 	return result
 }
 
 func (r recording) ProcessEach(ctx context.Context, ms []dedup.Message) []dedup.Result {
+	defer r.handling(ms)()
 	results := r.TxGuard.ProcessEach(ctx, ms)
 	r.journal.results(ms, results)
 	return results
@@ -180,6 +166,7 @@ func (r recording) ProcessBatch(ctx context.Context, ms []dedup.Message) []dedup
 			seen[id] = true
 		}
 	}
+	defer r.handling(ms)()
 	results := r.TxGuard.ProcessBatch(ctx, ms)
 	r.journal.results(ms, results)
 	return results

@@ -21,7 +21,7 @@ const (
 // it must get a serialisation failure (40001). Those that wait for too long meanwhile are busy (55P03).
 func (c *chaos) contend(ctx context.Context) error {
 	for range contendTries {
-		before, err := c.ledger.look()
+		before, err := c.groups[0].ledger.look()
 		if err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (c *chaos) contend(ctx context.Context) error {
 			return err
 		}
 		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
-		err = c.await(limited, func() bool { return c.ledger.conflicts() > before.Serialisation })
+		err = c.await(limited, func() bool { return c.groups[0].ledger.conflicts() > before.Serialisation })
 		cancel()
 		if err == nil || c.done() {
 			return nil
@@ -42,7 +42,7 @@ func (c *chaos) holdTills(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, contendLimit+5*time.Second)
 	defer cancel()
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "update tills set sum = sum"); err != nil {
+		if _, err := tx.Exec(ctx, "update "+payments+".tills set sum = sum"); err != nil {
 			return err
 		}
 		limited, cancel := context.WithTimeout(ctx, contendLimit)
@@ -50,7 +50,7 @@ func (c *chaos) holdTills(ctx context.Context) error {
 		err := until(limited, func(ctx context.Context) error {
 			var waiters int
 			err := c.pool.QueryRow(ctx, `select count(*) from pg_stat_activity
-				where application_name = $1 and wait_event_type = 'Lock' and query like 'update tills%'`, string(together)).Scan(&waiters)
+				where application_name = $1 and wait_event_type = 'Lock' and query like 'update tills%'`, orders{Group: payments, Mode: together}.application()).Scan(&waiters)
 			if err == nil && waiters == 0 && !c.done() {
 				err = fmt.Errorf("no %s consumer waits", together)
 			}

@@ -19,10 +19,7 @@ import (
 	"github.com/semel-dev/semel/store"
 )
 
-// consumerName is the one under which all consumers mark.
-const consumerName = "payments"
-
-// schema is the business side. Nothing in it keeps a second effect out.
+// schema is the business side of a group. Nothing in it keeps a second effect out.
 const schema = `
 create table effects (
 	id text not null, key text not null, n int not null, seq bigint not null,
@@ -34,6 +31,7 @@ create table sequences (key text primary key, seq bigint not null);
 create table tills (till int primary key, sum bigint not null);
 insert into tills select i, 0 from generate_series(0, 3) i;
 create table deaths (id text not null, child text not null);
+create table repairs (id text primary key);
 `
 
 // take writes a message's effect: the next place in the sequence of its key, and a row with it. The
@@ -48,13 +46,14 @@ insert into effects (id, key, n, seq, lane, position, child) select $1, $2, $3, 
 // clerk does the work of the messages.
 type clerk struct {
 	child   string
+	group   string
 	journal journal
 	outbox  *outbox.Writer[pgx.Tx]
-	outside *pgxpool.Pool // for what must stay though the process dies
+	outside *pgxpool.Pool // for what must stay though the process dies; nil for one that may not
 }
 
 func (c *clerk) handle(ctx context.Context, tx pgx.Tx, m dedup.Message) (err error) {
-	id := idOf(m)
+	id := c.idOf(m)
 	c.journal.begin(id)
 	// A panic ends the handler like an error. Only a process that is killed leaves it open.
 	defer func() {
@@ -82,6 +81,9 @@ func (c *clerk) work(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		return dedup.Permanent(err)
 	}
 	p := m.Position
+	if c.group == placed {
+		msg = atPlace(p, msg)
+	}
 	if _, err := tx.Exec(ctx, take, msg.ID, msg.Key, msg.N, p.Partition, p.Offset, c.child); err != nil {
 		return err
 	}
@@ -89,22 +91,18 @@ func (c *clerk) work(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		return err
 	}
 	return c.outbox.WriteTx(ctx, tx, store.Event{
-		ID: m.ChildID(eventName), Destination: "receipts", Topic: receiptsTopic, Key: []byte(msg.Key), Type: "payment.receipt", Payload: m.Body,
+		ID: m.ChildID(eventName), Destination: "receipts", Topic: receiptsOf(c.group), Key: []byte(msg.Key), Type: "payment.receipt", Payload: msg.body(),
 	})
 }
 
-const (
-	eventName     = "receipt"
-	receiptsTopic = "receipts"
-)
+const eventName = "receipt"
 
-// eventID is what the event of a message must be called, whoever handled it.
-func eventID(id string) (string, error) {
-	key, err := dedup.KeyOf([]byte(id))
-	if err != nil {
-		return "", err
+// idOf is what the clerk calls a message.
+func (c *clerk) idOf(m dedup.Message) string {
+	if c.group == placed {
+		return placeName(m.Position)
 	}
-	return store.ChildID(store.Origin{Consumer: consumerName, Key: key.Stored()}.ID(), eventName).String(), nil
+	return idOf(m)
 }
 
 func (c *clerk) misbehave(ctx context.Context, tx pgx.Tx, m dedup.Message, msg message) error {
@@ -118,16 +116,31 @@ func (c *clerk) misbehave(ctx context.Context, tx pgx.Tx, m dedup.Message, msg m
 		if m.Attempt <= 1 {
 			return errors.New("not yet")
 		}
-	case failing:
-		return errors.New("never")
-	case hopeless:
-		return dedup.Permanent(errors.New("never ever"))
-	case panicking:
-		panic("at the handler's wit's end")
+	case failing, hopeless, panicking:
+		return c.fail(ctx, tx, msg)
+	case nameless:
+		return dedup.Permanent(errors.New("who is it?")) // at the hands of an operator alone
 	case killer:
-		return c.die(ctx, msg.ID)
+		if c.outside != nil {
+			return c.die(ctx, msg.ID)
+		}
 	}
 	return nil
+}
+
+// fail does so unless an operator has repaired what was wrong with the message.
+func (c *clerk) fail(ctx context.Context, tx pgx.Tx, msg message) error {
+	var repaired bool
+	err := tx.QueryRow(ctx, "select exists (select from repairs where id = $1)", msg.ID).Scan(&repaired)
+	switch {
+	case err != nil || repaired:
+		return err
+	case msg.Kind == hopeless:
+		return dedup.Permanent(errors.New("never ever"))
+	case msg.Kind == panicking:
+		panic("at the handler's wit's end")
+	}
+	return errors.New("never")
 }
 
 // count changes one of very few rows, so that transactions meet there.

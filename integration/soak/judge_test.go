@@ -41,14 +41,16 @@ func TestVerdictSees(t *testing.T) {
 		{wronglyDead, func(o *observed) { o.dead = append(o.dead, letter(messages["a1"], 9)) }},
 		{unacked, func(o *observed) { o.lag = 1 }},
 		{unsent, func(o *observed) { o.outbox = 1 }},
+		{stillParked, func(o *observed) { o.waiting = 1 }},
 		{eventMissing, func(o *observed) { o.receipts = o.receipts[1:] }},
 		{eventWrongID, func(o *observed) { o.receipts[0].EventID = o.receipts[1].EventID }},
 		{eventOrder, func(o *observed) { slices.Reverse(o.receipts) }},
 	}
 	for _, c := range cases {
-		o := faultless(t, messages)
+		want := expected{consumer: payments, messages: messages}
+		o := faultless(t, want)
 		c.do(&o)
-		findings := judge(messages, o)
+		findings := judge(want, o)
 		switch {
 		case c.want == "" && len(findings) > 0:
 			t.Errorf("nothing is wrong, and it found %+v", findings)
@@ -58,8 +60,9 @@ func TestVerdictSees(t *testing.T) {
 	}
 }
 
-func faultless(t *testing.T, messages map[string]message) (o observed) {
+func faultless(t *testing.T, x expected) (o observed) {
 	t.Helper()
+	messages := x.messages
 	for _, e := range []effect{
 		{ID: "a1", Key: "ordered-1", N: 1, Seq: 1},
 		{ID: "a2", Key: "ordered-1", N: 2, Seq: 2},
@@ -68,7 +71,7 @@ func faultless(t *testing.T, messages map[string]message) (o observed) {
 		{ID: "b1", Key: "loose-1", N: 1, Seq: 2},
 	} {
 		o.effects = append(o.effects, e)
-		o.receipts = append(o.receipts, receipt{must(eventID(e.ID))(t), messages[e.ID]})
+		o.receipts = append(o.receipts, receipt{must(x.eventID(e.ID))(t), messages[e.ID], ""})
 	}
 	o.tills = 1
 	produced := messages["b4"]

@@ -15,6 +15,9 @@ import (
 	"github.com/semel-dev/semel/integration/servers"
 )
 
+// receiptLanes is how many partitions each topic of events has.
+const receiptLanes = 4
+
 type kafkaBroker struct {
 	server    *servers.Kafka
 	direct    *kafka.Client // past all proxies
@@ -22,13 +25,14 @@ type kafkaBroker struct {
 	transport *kafka.Transport // of the producer
 }
 
-func startKafka(t *testing.T) *kafkaBroker {
+func startKafka(t *testing.T, groups []*group) *kafkaBroker {
 	t.Helper()
-	t.Setenv("KAFKA_BROKERS", "") // A broker that others use is not ours to kill.
 	k := must(servers.OpenKafka(t.Context()))(t)
 	t.Cleanup(func() { check(t, k.Close()) })
 	check(t, k.CreateTopic(t.Context(), kafkaTopic, lanes))
-	check(t, k.CreateTopic(t.Context(), receiptsTopic, 4))
+	for _, g := range groups {
+		check(t, k.CreateTopic(t.Context(), g.receipts(), receiptLanes))
+	}
 	transport := &kafka.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &kafkaBroker{server: k, direct: &kafka.Client{Addr: kafka.TCP(k.Brokers()...), Transport: transport, Timeout: 10 * time.Second}}
@@ -97,10 +101,10 @@ func (b *kafkaBroker) restart(ctx context.Context, w *world, down time.Duration)
 }
 
 // reset commits the first offset for the group, which the broker allows while it has no members.
-func (b *kafkaBroker) reset(ctx context.Context, w *world) error {
-	defer w.holdConsumers()()
+func (b *kafkaBroker) reset(ctx context.Context, w *world, g *group) error {
+	defer w.holdConsumers(g)()
 	return until(ctx, func(ctx context.Context) error {
-		if err := b.leave(ctx, everybody); err != nil {
+		if err := b.leave(ctx, g, everybody); err != nil {
 			return err
 		}
 		offsets := make([]kafka.OffsetCommit, lanes)
@@ -108,7 +112,7 @@ func (b *kafkaBroker) reset(ctx context.Context, w *world) error {
 			offsets[i].Partition = i
 		}
 		res, err := b.direct.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
-			GroupID: kafkaGroup, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{kafkaTopic: offsets},
+			GroupID: g.name, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{kafkaTopic: offsets},
 		})
 		if err != nil {
 			return err
@@ -120,42 +124,42 @@ func (b *kafkaBroker) reset(ctx context.Context, w *world) error {
 	})
 }
 
-func (b *kafkaBroker) describe(ctx context.Context) string {
+func (b *kafkaBroker) describe(ctx context.Context, g *group) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	described, err := b.direct.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{kafkaGroup}})
+	described, err := b.direct.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{g.name}})
 	if err != nil {
 		return err.Error()
 	}
 	text := ""
-	for _, g := range described.Groups {
-		text += g.GroupState
-		for _, m := range g.Members {
+	for _, d := range described.Groups {
+		text += d.GroupState
+		for _, m := range d.Members {
 			text += fmt.Sprintf(" %s(%s):%v", m.ClientID, m.MemberID, m.MemberAssignments.Topics)
 		}
 	}
 	return text
 }
 
-func (b *kafkaBroker) forget(ctx context.Context, child string) error {
-	return b.leave(ctx, func(m kafka.DescribeGroupsResponseMember) bool { return m.ClientID == child })
+func (b *kafkaBroker) forget(ctx context.Context, g *group, child string) error {
+	return b.leave(ctx, g, func(m kafka.DescribeGroupsResponseMember) bool { return m.ClientID == child })
 }
 
 func everybody(kafka.DescribeGroupsResponseMember) bool { return true }
 
 // leave takes members out of the group, as the end of their sessions would.
-func (b *kafkaBroker) leave(ctx context.Context, who func(kafka.DescribeGroupsResponseMember) bool) error {
-	described, err := b.direct.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{kafkaGroup}})
+func (b *kafkaBroker) leave(ctx context.Context, g *group, who func(kafka.DescribeGroupsResponseMember) bool) error {
+	described, err := b.direct.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{g.name}})
 	if err != nil {
 		return err
 	}
-	for _, g := range described.Groups {
-		for _, m := range g.Members {
+	for _, d := range described.Groups {
+		for _, m := range d.Members {
 			if !who(m) {
 				continue
 			}
 			_, err := b.direct.LeaveGroup(ctx, &kafka.LeaveGroupRequest{
-				GroupID: kafkaGroup, Members: []kafka.LeaveGroupRequestMember{{ID: m.MemberID}},
+				GroupID: g.name, Members: []kafka.LeaveGroupRequestMember{{ID: m.MemberID}},
 			})
 			if err != nil {
 				return err
@@ -165,7 +169,7 @@ func (b *kafkaBroker) leave(ctx context.Context, who func(kafka.DescribeGroupsRe
 	return nil
 }
 
-func (b *kafkaBroker) lag(ctx context.Context) (int, error) {
+func (b *kafkaBroker) lag(ctx context.Context, g *group) (int, error) {
 	partitions := make([]int, lanes)
 	for i := range partitions {
 		partitions[i] = i
@@ -174,7 +178,7 @@ func (b *kafkaBroker) lag(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	res, err := b.direct.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: kafkaGroup, Topics: map[string][]int{kafkaTopic: partitions}})
+	res, err := b.direct.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: g.name, Topics: map[string][]int{kafkaTopic: partitions}})
 	if err != nil {
 		return 0, err
 	}
@@ -201,43 +205,4 @@ func (b *kafkaBroker) ends(ctx context.Context, topic string, partitions int) (m
 		ends[p.Partition] = p.LastOffset
 	}
 	return ends, err
-}
-
-func (b *kafkaBroker) receipts(ctx context.Context) ([]receipt, error) {
-	ends, err := b.ends(ctx, receiptsTopic, 4)
-	if err != nil {
-		return nil, err
-	}
-	var all []receipt
-	for p, end := range ends {
-		r := kafka.NewReader(kafka.ReaderConfig{Brokers: b.brokers(), Topic: receiptsTopic, Partition: p, MaxBytes: 1 << 20, MaxWait: time.Second})
-		for next := int64(0); next < end && err == nil; {
-			var m kafka.Message
-			if m, err = r.ReadMessage(ctx); err == nil {
-				next = m.Offset + 1
-				all, err = addReceipt(all, header(m.Headers), m.Value)
-			}
-		}
-		if err = errors.Join(err, r.Close()); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-func addReceipt(all []receipt, eventID string, body []byte) ([]receipt, error) {
-	m, err := parse(body)
-	if err != nil {
-		return all, fmt.Errorf("event %s: %w", eventID, err)
-	}
-	return append(all, receipt{eventID, m}), nil
-}
-
-func header(hs []kafka.Header) string {
-	for _, h := range hs {
-		if h.Key == "id" {
-			return string(h.Value)
-		}
-	}
-	return ""
 }

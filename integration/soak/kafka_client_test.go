@@ -18,7 +18,6 @@ import (
 
 const (
 	kafkaTopic = "soak"
-	kafkaGroup = "payments"
 
 	// The least that brokers take by default.
 	sessionTimeout = 6 * time.Second
@@ -39,8 +38,11 @@ func (c kafkaClient) consume(ctx context.Context, p dedup.Processor, log *slog.L
 	if c.o.Mode.batches() {
 		opts = append(opts, kafkasub.WithBatch(25, 5*time.Millisecond))
 	}
+	if c.o.Group == parking {
+		opts = append(opts, kafkasub.WithConcurrency(3), kafkasub.WithOrderBy(orderOf))
+	}
 	consumer, err := kafkasub.New(kafka.ConsumerGroupConfig{
-		Brokers: c.o.Brokers, ID: kafkaGroup, Topics: []string{kafkaTopic}, StartOffset: kafka.FirstOffset,
+		Brokers: c.o.Brokers, ID: c.o.Group, Topics: []string{kafkaTopic}, StartOffset: kafka.FirstOffset,
 		Dialer:            &kafka.Dialer{ClientID: c.o.Name, Timeout: 3 * time.Second, DialFunc: c.dial},
 		HeartbeatInterval: 300 * time.Millisecond, SessionTimeout: sessionTimeout, RebalanceTimeout: sessionTimeout,
 		JoinGroupBackoff: 200 * time.Millisecond,

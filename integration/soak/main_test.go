@@ -17,6 +17,7 @@ const childEnv = "SEMEL_SOAK_CHILD"
 func TestMain(m *testing.M) {
 	order, isChild := os.LookupEnv(childEnv)
 	if !isChild {
+		_ = os.Unsetenv("KAFKA_BROKERS") // A broker that others use is not ours to kill.
 		servertest.Main(m)
 		return
 	}
@@ -43,7 +44,8 @@ type orders struct {
 	Name    string // unique among all children of a run
 	Role    string // consumer, relay, nats-server
 	Broker  string // kafka, nats
-	Mode    mode   // of a consumer
+	Group   string // of a consumer
+	Mode    mode
 	DSN     string // by way of the child's own proxy
 	Addr    string // of the broker, by way of the child's own proxy
 	Brokers []string
@@ -62,6 +64,9 @@ const (
 	batched  mode = "batched"  // a handler of single messages, batches commit together
 	together mode = "together" // a handler of batches, at REPEATABLE READ
 
-	marksOutside mode = "marks outside" // wrong: the mark in a transaction of its own, after the effect
+	marksOutside mode = "marks outside" // wrong: the mark, or the position, in a transaction of its own, after the effect
 	acksEarly    mode = "acks early"    // wrong: acknowledged before the commit
+	parksNothing mode = "parks nothing" // wrong: what comes behind a dead letter of its key is handled
+	keepsNoKeys  mode = "keeps no keys" // wrong: positions alone, where a producer repeats itself
+	storesLoose  mode = "stores loose"  // wrong: what is stored has no ordering key
 )

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/semel-dev/semel/dedup"
 )
 
 const idHeader = "event-id"
@@ -49,6 +51,15 @@ type message struct {
 
 // ordered keys are produced in one lane, in order; the others anywhere.
 func (m message) ordered() bool { return m.Key[0] == 'o' }
+
+// orderOf is the ordering key of what a consumer hands over.
+func orderOf(m dedup.Message) []byte {
+	msg, err := parse(m.Body)
+	if err != nil {
+		return nil
+	}
+	return []byte(msg.Key)
+}
 
 func (m message) body() []byte {
 	b, err := json.Marshal(m)
@@ -121,7 +132,11 @@ func specials(rng *rand.Rand, n int) map[int]kind {
 	special := map[int]kind{}
 	place := rng.Perm(n)
 	for _, k := range []kind{failing, hopeless, panicking, nameless} {
-		for range max(1, n/2000) {
+		for j := range max(1, n/2000) {
+			if j == 0 {
+				special[inFront(rng, n, special)] = k
+				continue
+			}
 			special[place[0]], place = k, place[1:]
 		}
 	}
@@ -129,6 +144,16 @@ func specials(rng *rand.Rand, n int) map[int]kind {
 		special[place[0]], place = killer, place[1:]
 	}
 	return special
+}
+
+// inFront is where a message of an ordered key has others of its key behind it.
+func inFront(rng *rand.Rand, n int, special map[int]kind) int {
+	for {
+		i := rng.IntN(n / 4)
+		if _, taken := special[i]; !taken && i%lanes < sequenced && i/lanes%4 != 3 {
+			return i
+		}
+	}
 }
 
 // addCopies makes a producer of the lanes that does not know what it has sent. A copy in the same lane comes behind its

@@ -27,7 +27,7 @@ type natsBroker struct {
 	producer jetstream.JetStream
 }
 
-func startNATS(t *testing.T, dir string) *natsBroker {
+func startNATS(t *testing.T, dir string, groups []*group) *natsBroker {
 	t.Helper()
 	port := must(servers.FreePort())(t)
 	b := &natsBroker{t: t, dir: dir, orders: orders{Role: "nats-server", Port: port, Store: filepath.Join(dir, "nats-store")}}
@@ -40,13 +40,15 @@ func startNATS(t *testing.T, dir string) *natsBroker {
 	for _, stream := range []jetstream.StreamConfig{
 		{Name: natsStream, Subjects: []string{"soak.*"}},
 		// Copies must be seen: the stream's own window would hide them.
-		{Name: natsReceipts, Subjects: []string{receiptsTopic}, Duplicates: 100 * time.Millisecond},
+		{Name: natsReceipts, Subjects: []string{receiptsOf("*")}, Duplicates: 100 * time.Millisecond},
 	} {
 		_ = must(b.direct.CreateStream(t.Context(), stream))(t)
 	}
 	// The durables are there from the beginning, so that their lag can be asked for.
-	for lane := range lanes {
-		_ = must(b.direct.CreateOrUpdateConsumer(t.Context(), natsStream, laneConfig(lane)))(t)
+	for _, g := range groups {
+		for lane := range lanes {
+			_ = must(b.direct.CreateOrUpdateConsumer(t.Context(), natsStream, laneConfig(g.name, lane)))(t)
+		}
 	}
 	return b
 }
@@ -129,11 +131,11 @@ func (b *natsBroker) restart(ctx context.Context, _ *world, down time.Duration) 
 // reset deletes the durables; the next consumers make them anew, from the start of the stream. Nobody may
 // be there meanwhile: the server removes a deleted durable's directory late, and takes that of its
 // successor if one has been made by then.
-func (b *natsBroker) reset(ctx context.Context, w *world) error {
-	defer w.holdConsumers()()
+func (b *natsBroker) reset(ctx context.Context, w *world, g *group) error {
+	defer w.holdConsumers(g)()
 	for lane := range lanes {
 		err := until(ctx, func(ctx context.Context) error {
-			err := b.direct.DeleteConsumer(ctx, natsStream, laneDurable(lane))
+			err := b.direct.DeleteConsumer(ctx, natsStream, laneDurable(g.name, lane))
 			if errors.Is(err, jetstream.ErrConsumerNotFound) {
 				return nil
 			}
@@ -148,17 +150,17 @@ func (b *natsBroker) reset(ctx context.Context, w *world) error {
 
 // forget does nothing: the server learns of a death from the connection, and delivers again when the
 // ack wait has passed.
-func (b *natsBroker) forget(context.Context, string) error { return nil }
+func (b *natsBroker) forget(context.Context, *group, string) error { return nil }
 
-func (b *natsBroker) describe(ctx context.Context) string {
-	lag, err := b.lag(ctx)
+func (b *natsBroker) describe(ctx context.Context, g *group) string {
+	lag, err := b.lag(ctx, g)
 	return fmt.Sprintf("lag %d, %v", lag, err)
 }
 
-func (b *natsBroker) lag(ctx context.Context) (int, error) {
+func (b *natsBroker) lag(ctx context.Context, g *group) (int, error) {
 	lag := 0
 	for lane := range lanes {
-		c, err := b.direct.Consumer(ctx, natsStream, laneDurable(lane))
+		c, err := b.direct.Consumer(ctx, natsStream, laneDurable(g.name, lane))
 		if err != nil {
 			return 0, err
 		}
@@ -168,7 +170,7 @@ func (b *natsBroker) lag(ctx context.Context) (int, error) {
 	return lag, nil
 }
 
-func (b *natsBroker) receipts(ctx context.Context) (all []receipt, err error) {
+func (b *natsBroker) receipts(ctx context.Context, g *group) (all []receipt, err error) {
 	stream, err := b.direct.Stream(ctx, natsReceipts)
 	if err != nil {
 		return nil, err
@@ -191,12 +193,15 @@ func (b *natsBroker) receipts(ctx context.Context) (all []receipt, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if all, err = addReceipt(all, m.Headers().Get("id"), m.Data()); err != nil {
-			return nil, err
-		}
 		meta, err := m.Metadata()
 		if err != nil {
 			return nil, err
+		}
+		at := fmt.Sprintf("%d %s", meta.Sequence.Stream, meta.Timestamp.Format("05.000"))
+		if m.Subject() == g.receipts() {
+			if all, err = addReceipt(all, m.Headers().Get("id"), m.Data(), at); err != nil {
+				return nil, err
+			}
 		}
 		if meta.Sequence.Stream == end {
 			return all, nil

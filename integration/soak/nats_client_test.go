@@ -27,7 +27,9 @@ const (
 )
 
 func laneSubject(lane int) string { return fmt.Sprintf("soak.%d", lane) }
-func laneDurable(lane int) string { return fmt.Sprintf("lane-%d", lane) }
+func laneDurable(group string, lane int) string {
+	return fmt.Sprintf("%s-lane-%d", group, lane)
+}
 
 // serveNATS is a server that survives SIGKILL: what it has confirmed is on disk.
 func (o orders) serveNATS(ctx context.Context) error {
@@ -81,9 +83,12 @@ func (c natsClient) consume(ctx context.Context, p dedup.Processor, log *slog.Lo
 }
 
 func (c natsClient) lane(lane int, p dedup.Processor, log *slog.Logger) (*natssub.Consumer, error) {
-	cfg := laneConfig(lane)
+	cfg := laneConfig(c.o.Group, lane)
 	opts := []natssub.Option{natssub.WithPolicy(policy), natssub.WithLogger(log), natssub.WithAckLimit(3 * time.Second)}
-	if lane < sequenced {
+	if c.o.Group == parking {
+		opts = append(opts, natssub.WithOrderBy(orderOf))
+	}
+	if lane < sequenced && c.o.Group != parking {
 		opts = append(opts, natssub.WithOrder())
 	} else if c.o.Mode.batches() {
 		opts = append(opts, natssub.WithBatch(25, 5*time.Millisecond))
@@ -93,9 +98,9 @@ func (c natsClient) lane(lane int, p dedup.Processor, log *slog.Logger) (*natssu
 	return natssub.New(c.js, natsStream, cfg, p, opts...)
 }
 
-func laneConfig(lane int) jetstream.ConsumerConfig {
+func laneConfig(group string, lane int) jetstream.ConsumerConfig {
 	cfg := jetstream.ConsumerConfig{
-		Durable: laneDurable(lane), FilterSubject: laneSubject(lane), AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+		Durable: laneDurable(group, lane), FilterSubject: laneSubject(lane), AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
 	}
 	if lane < sequenced {
 		cfg.MaxAckPending = 1

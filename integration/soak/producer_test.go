@@ -4,8 +4,11 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,20 +65,19 @@ func (w *world) put(ctx context.Context, lane int, ms []message) error {
 func (w *world) backlog() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.produced - w.ledger.distinct()
+	return w.produced - w.settled()
 }
 
 // republish puts messages that are done into other lanes, as somebody does who replays a part of history.
 func (w *world) republish(ctx context.Context, rng *rand.Rand, n int) error {
 	var ids []string
-	err := until(ctx, func(ctx context.Context) error {
-		rows, err := w.pool.Query(ctx, "select distinct id from effects order by id")
-		if err == nil {
-			ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	err := until(ctx, func(ctx context.Context) (err error) {
+		if ids, err = w.doneByAll(ctx); err == nil && len(ids) == 0 {
+			err = errors.New("no message is done by all groups")
 		}
 		return err
 	})
-	if err != nil || len(ids) == 0 {
+	if err != nil {
 		return err
 	}
 	var list [lanes][]message
@@ -95,10 +97,34 @@ func (w *world) republish(ctx context.Context, rng *rand.Rand, n int) error {
 	return nil
 }
 
-// await polls the ledger until f is true.
+// doneByAll are the messages that every group has done: what is to come may not be overtaken by a copy of it.
+func (w *world) doneByAll(ctx context.Context) ([]string, error) {
+	done, groups := map[string]int{}, 0
+	for _, g := range w.groups {
+		if g.name == placed {
+			continue // to it a copy is another message
+		}
+		groups++
+		rows, err := w.pool.Query(ctx, "select distinct id from "+g.name+".effects")
+		if err != nil {
+			return nil, err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			done[id]++
+		}
+	}
+	maps.DeleteFunc(done, func(_ string, n int) bool { return n < groups })
+	return slices.Sorted(maps.Keys(done)), nil
+}
+
+// await polls the ledgers until f is true.
 func (w *world) await(ctx context.Context, f func() bool) error {
 	for {
-		if _, err := w.ledger.look(); err != nil {
+		if err := w.look(); err != nil {
 			return err
 		}
 		if f() {

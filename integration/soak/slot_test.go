@@ -17,6 +17,7 @@ import (
 // next one joins after a while.
 type slot struct {
 	w        *world
+	group    *group // nil for a relay
 	name     string
 	orders   orders
 	broker   *servers.Proxy
@@ -30,7 +31,7 @@ type slot struct {
 	started int
 }
 
-func (s *slot) consumer() bool { return s.orders.Role == "consumer" }
+func (s *slot) consumer() bool { return s.group != nil }
 
 // run keeps the slot filled until ctx ends; then it asks the last process to leave.
 func (s *slot) run(ctx context.Context) {

@@ -10,13 +10,13 @@ import (
 // stallLooks is after how many looks without any progress, five seconds apart, consumers are called stalled.
 const stallLooks = 5
 
-// watch says when the consumers have stalled. On kfake it then makes all members join again: after its connections were cut
+// watch says when the consumers of a group have stalled. On kfake it then makes all members join again: after its connections were cut
 // in the middle of a rebalance, a member that no process answered for was seen to keep partitions far beyond its session
 // timeout. On every other broker nothing is mended, and a stall ends the run at its limit.
-func (w *world) watch(ctx context.Context) {
+func (w *world) watch(ctx context.Context, g *group) {
 	last, still := 0, 0
 	for pause(ctx, 5*time.Second) {
-		sum, err := w.ledger.look()
+		sum, err := g.ledger.look()
 		if still++; err != nil || sum.Deliveries != last {
 			last, still = sum.Deliveries, 0
 		}
@@ -24,13 +24,13 @@ func (w *world) watch(ctx context.Context) {
 			continue
 		}
 		still = 0
-		if lag, err := w.broker.lag(ctx); err != nil || lag == 0 {
+		if lag, err := w.broker.lag(ctx, g); err != nil || lag == 0 {
 			continue
 		}
 		w.tally.add("stalls")
-		w.t.Logf("%6.1fs stalled; the broker says: %s", time.Since(w.began).Seconds(), w.broker.describe(ctx))
+		w.t.Logf("%6.1fs %s stalled; the broker says: %s", time.Since(w.began).Seconds(), g.name, w.broker.describe(ctx, g))
 		if k, ok := w.broker.(*kafkaBroker); ok && k.server.Kfake() != nil {
-			_ = k.leave(ctx, everybody) // the next look tells
+			_ = k.leave(ctx, g, everybody) // the next look tells
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/semel-dev/semel/dedup"
 	"github.com/semel-dev/semel/store"
 )
 
@@ -29,6 +30,26 @@ type observed struct {
 	receipts []receipt
 	lag      int
 	outbox   int // events that have not left
+	waiting  int // keys that are parked
+}
+
+// expected is what there should be.
+type expected struct {
+	consumer string
+	messages map[string]message
+	keys     map[string]dedup.Key // of messages whose key is not their id
+}
+
+// eventID is what the event of a message must be called, whoever handled it.
+func (x expected) eventID(id string) (string, error) {
+	key, ok := x.keys[id]
+	if !ok {
+		var err error
+		if key, err = dedup.KeyOf([]byte(id)); err != nil {
+			return "", err
+		}
+	}
+	return store.ChildID(store.Origin{Consumer: x.consumer, Key: key.Stored()}.ID(), eventName).String(), nil
 }
 
 // damage is one way in which the end can be wrong.
@@ -50,6 +71,7 @@ const (
 	eventMissing damage = "message without an event"
 	eventWrongID damage = "event under another id"
 	eventOrder   damage = "events of a key out of order"
+	stillParked  damage = "keys left parked"
 )
 
 // finding is one damage, with the message that it is about, where there is one.
@@ -60,12 +82,12 @@ type finding struct {
 }
 
 // judge compares what is there with what was produced.
-func judge(messages map[string]message, o observed) []finding {
-	j := &judgement{messages: messages}
+func judge(want expected, o observed) []finding {
+	j := &judgement{messages: want.messages}
 	j.effects(o.effects)
 	j.counts(o)
 	j.dead(o.dead)
-	j.events(o)
+	j.events(want, o)
 	return j.findings
 }
 
@@ -143,6 +165,9 @@ func (j *judgement) counts(o observed) {
 	if o.outbox != 0 {
 		j.find(unsent, "", "%d events", o.outbox)
 	}
+	if o.waiting != 0 {
+		j.find(stillParked, "", "%d keys", o.waiting)
+	}
 }
 
 // dead letters are told apart by id. Those without one are told apart by place: a producer that
@@ -168,11 +193,13 @@ func (j *judgement) dead(all []store.DeadLetter) {
 	}
 }
 
-func (j *judgement) events(o observed) {
-	first := map[string][]string{} // of each key: the messages whose events came first, in order
+func (j *judgement) events(x expected, o observed) {
+	first := map[string][]string{}  // of each key: the messages whose events came first, in order
+	places := map[string][]string{} // of each message: all copies of its event
 	came := map[string]bool{}
 	for _, r := range o.receipts {
-		switch want, err := eventID(r.ID); {
+		places[r.ID] = append(places[r.ID], r.at)
+		switch want, err := x.eventID(r.ID); {
 		case err != nil, r.EventID != want:
 			j.find(eventWrongID, r.ID, "the event is called %q and should be %q", r.EventID, want)
 		case !came[r.ID]:
@@ -192,7 +219,11 @@ func (j *judgement) events(o observed) {
 	for _, key := range slices.Sorted(maps.Keys(done)) {
 		for i, id := range done[key] {
 			if i >= len(first[key]) || first[key][i] != id {
-				j.find(eventOrder, id, "key %s: its event should be number %d; the first ones to come were %v", key, i+1, first[key][:min(i+3, len(first[key]))])
+				text := fmt.Sprintf("key %s: its event should be number %d and lies at %v; there are, from two before it on", key, i+1, places[id])
+				for _, other := range first[key][max(0, i-2):min(i+3, len(first[key]))] {
+					text += fmt.Sprintf(" %s at %v", other, places[other])
+				}
+				j.find(eventOrder, id, "%s", text)
 				break
 			}
 		}

@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/semel-dev/semel/integration/servers"
 	"github.com/semel-dev/semel/integration/servers/servertest"
+	"github.com/semel-dev/semel/store"
 	"github.com/semel-dev/semel/store/pgstore"
 )
 
@@ -26,13 +28,14 @@ type world struct {
 	seed    uint64
 	began   time.Time
 	plan    *plan
-	ledger  *ledger
+	groups  []*group
 	tally   *tally
 	broker  broker
 	wire    *servers.Proxy // of the producers
 	db      *servers.Postgres
 	pool    *pgxpool.Pool // past all proxies
 	store   *pgstore.Store
+	box     *pgstore.Store // what is stored first
 	slots   []*slot
 	running sync.WaitGroup
 	armed   []*servers.ArmedFault
@@ -40,12 +43,15 @@ type world struct {
 	mu       sync.Mutex
 	places   map[string][]place // where copies of an id were put
 	produced int
+
+	waiting   map[string]waiting // of each group that has such a thing: what waited before it was all run again
+	discarded map[int64]store.DeadLetter
 }
 
-// newWorld starts everything but the slots. Modes are those of the consumers.
-func newWorld(t *testing.T, kind string, seed uint64, n int, modes ...mode) *world {
+// newWorld starts everything but the slots.
+func newWorld(t *testing.T, kind string, seed uint64, n int, groups ...*group) *world {
 	t.Helper()
-	w := &world{t: t, seed: seed, began: time.Now(), tally: newTally(), places: map[string][]place{}}
+	w := &world{t: t, seed: seed, began: time.Now(), tally: newTally(), groups: groups, places: map[string][]place{}, waiting: map[string]waiting{}, discarded: map[int64]store.DeadLetter{}}
 	w.plan = newPlan(w.rng("plan"), n)
 	w.dir = must(os.MkdirTemp("", "semel-soak-"))(t)
 	t.Cleanup(func() {
@@ -55,20 +61,19 @@ func newWorld(t *testing.T, kind string, seed uint64, n int, modes ...mode) *wor
 		}
 		check(t, os.RemoveAll(w.dir))
 	})
-	w.ledger = newLedger(w.dir)
 	if kind == "kafka" {
-		w.broker = startKafka(t)
+		w.broker = startKafka(t, groups)
 	} else {
-		w.broker = startNATS(t, w.dir)
+		w.broker = startNATS(t, w.dir, groups)
 	}
 	w.startDatabase()
 	w.wire = w.proxy()
 	check(t, w.broker.through(w.wire.Addr()))
-	for i, m := range modes {
-		w.addSlot(fmt.Sprintf("consumer-%d", i+1), orders{Role: "consumer", Mode: m})
+	for _, g := range groups {
+		w.addGroup(g)
 	}
 	for i := range 2 {
-		w.addSlot(fmt.Sprintf("relay-%d", i+1), orders{Role: "relay"})
+		w.addSlot(nil, fmt.Sprintf("relay-%d", i+1), orders{Role: "relay"})
 	}
 	return w
 }
@@ -86,10 +91,23 @@ func (w *world) startDatabase() {
 	w.pool = must(pgxpool.New(ctx, w.db.DSN()))(w.t)
 	w.t.Cleanup(w.pool.Close)
 	check(w.t, pgstore.Migrate(ctx, w.pool))
-	for _, sql := range []string{schema, naiveSchema} {
-		_ = must(w.pool.Exec(ctx, sql))(w.t)
-	}
+	check(w.t, pgstore.Migrate(ctx, w.pool, pgstore.WithSchema(boxSchema)))
 	w.store = must(pgstore.New(w.pool))(w.t)
+	w.box = must(pgstore.New(w.pool, pgstore.WithSchema(boxSchema)))(w.t)
+}
+
+// addGroup makes the tables of a group and its slots.
+func (w *world) addGroup(g *group) {
+	w.t.Helper()
+	g.ledger = newLedger(w.dir, g.name)
+	check(w.t, pgx.BeginFunc(w.t.Context(), w.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(w.t.Context(), fmt.Sprintf("create schema %[1]s; set local search_path to %[1]s;", g.name)+schema+naiveSchema)
+		return err
+	}))
+	g.guard = must(w.guardOf(g))(w.t)
+	for i, m := range g.modes {
+		w.addSlot(g, fmt.Sprintf("%s-%d", g.name, i+1), orders{Role: "consumer", Group: g.name, Mode: m})
+	}
 }
 
 func (w *world) proxy() *servers.Proxy {
@@ -99,9 +117,9 @@ func (w *world) proxy() *servers.Proxy {
 	return p
 }
 
-func (w *world) addSlot(name string, o orders) {
+func (w *world) addSlot(g *group, name string, o orders) {
 	w.t.Helper()
-	s := &slot{w: w, name: name, orders: o, broker: w.proxy(), database: servertest.Proxy(w.t, w.db.DSN()), rng: w.rng(name)}
+	s := &slot{w: w, group: g, name: name, orders: o, broker: w.proxy(), database: servertest.Proxy(w.t, w.db.DSN()), rng: w.rng(name)}
 	s.orders.Broker, s.orders.Lanes = w.broker.name(), lanes
 	s.orders.DSN, s.orders.Addr, s.orders.Brokers = s.database.DSN(), s.broker.Addr(), w.broker.brokers()
 	w.slots = append(w.slots, s)
@@ -117,15 +135,6 @@ func (w *world) start() (stop func()) {
 		cancel()
 		w.running.Wait()
 	}
-}
-
-func (w *world) consumers() (list []*slot) {
-	for _, s := range w.slots {
-		if s.consumer() {
-			list = append(list, s)
-		}
-	}
-	return list
 }
 
 func (w *world) relays() (list []*slot) {
@@ -145,9 +154,9 @@ func (w *world) brokerProxies() []*servers.Proxy {
 	return list
 }
 
-// holdConsumers ends all consumers, some well and some badly, and lets none join until it is released.
-func (w *world) holdConsumers() (release func()) {
-	for i, s := range w.consumers() {
+// holdConsumers ends all consumers of a group, some well and some badly, and lets none join until it is released.
+func (w *world) holdConsumers(g *group) (release func()) {
+	for i, s := range w.consumers(g) {
 		s.hold()
 		if c := s.child(); c != nil {
 			if i == 0 {
@@ -161,7 +170,7 @@ func (w *world) holdConsumers() (release func()) {
 		}
 	}
 	return func() {
-		for _, s := range w.consumers() {
+		for _, s := range w.consumers(g) {
 			s.release()
 		}
 	}
@@ -169,10 +178,13 @@ func (w *world) holdConsumers() (release func()) {
 
 // ended notes how a child ended.
 func (w *world) ended(ctx context.Context, s *slot, c *child) {
-	if _, err := w.ledger.look(); err != nil {
-		w.t.Error(err)
+	busy := false
+	if s.consumer() {
+		if _, err := s.group.ledger.look(); err != nil {
+			w.t.Error(err)
+		}
+		busy = s.group.ledger.bury(c.name) > 0
 	}
-	busy := w.ledger.bury(c.name) > 0
 	switch c.fate() {
 	case shot:
 		if !s.consumer() {
@@ -182,9 +194,11 @@ func (w *world) ended(ctx context.Context, s *slot, c *child) {
 		w.tally.add("kills")
 		if busy {
 			w.tally.add("kills in a handler")
+			w.tally.add("deaths in a handler of " + s.group.name)
 		}
 	case suicide:
 		w.tally.add("killed by a message")
+		w.tally.add("deaths in a handler of " + s.group.name)
 	case left:
 		w.tally.add("left in good order")
 	case gaveUp:
@@ -192,11 +206,11 @@ func (w *world) ended(ctx context.Context, s *slot, c *child) {
 	case broken:
 		w.t.Errorf("a process broke: %s", c.said(8000))
 	}
-	if s.consumer() && s.rng.IntN(3) > 0 {
-		// An operator, or an orchestrator's hook. The other third is found out by the broker.
+	if s.consumer() && (s.group != w.groups[0] || s.rng.IntN(3) > 0) {
+		// An operator, or an orchestrator's hook. A third of those of the first group is found out by the broker.
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		_ = w.broker.forget(limited, c.name) // it may be down itself
+		_ = w.broker.forget(limited, s.group, c.name) // it may be down itself
 	}
 }
 
