@@ -1,8 +1,6 @@
 package pgstore
 
 import (
-	"slices"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -15,10 +13,12 @@ import (
 type refs struct {
 	slots pgtype.FlatArray[int16]
 	seqs  pgtype.FlatArray[int64]
+	ids   pgtype.FlatArray[pgtype.UUID]
 }
 
 func (r *refs) add(row *store.Row) {
 	r.slots, r.seqs = append(r.slots, row.Slot), append(r.seqs, row.Seq)
+	r.ids = append(r.ids, pgtype.UUID{Bytes: row.ID, Valid: true})
 }
 
 // waits are rows with how they wait.
@@ -39,7 +39,7 @@ func (w *waits) add(one *store.Wait) {
 }
 
 func (w *waits) args(slots pgtype.FlatArray[int16], tokens pgtype.FlatArray[int64]) []any {
-	return []any{w.slots, w.seqs, slots, tokens, w.states, w.attempts, w.starts, w.afters, w.reasons}
+	return []any{w.slots, w.seqs, slots, tokens, w.ids, w.states, w.attempts, w.starts, w.afters, w.reasons}
 }
 
 // settling adds the fence and the statements that write, where there is anything to write.
@@ -95,8 +95,8 @@ func (m *member) settling(steps []step, done *store.Settlement, batch *store.Bat
 	}
 	steps = append(steps, step{sql: fence, args: []any{slots, tokens}, read: lostOf(slots, batch)})
 	if len(sentFlow.slots) > 0 {
-		args := []any{sentFlow.slots, sentFlow.seqs, slots, tokens}
-		steps = append(steps, step{sql: m.sql.deleteFlow, args: []any{tids, slices.Min(sentFlow.seqs), slots, tokens, slices.Max(sentFlow.seqs)}, done: func(tag pgconn.CommandTag) {
+		args := []any{sentFlow.slots, sentFlow.seqs, slots, tokens, sentFlow.ids}
+		steps = append(steps, step{sql: m.sql.deleteFlow, args: []any{tids, sentFlow.ids, slots, tokens}, done: func(tag pgconn.CommandTag) {
 			// Fewer are gone where a settlement is repeated or a slot is lost, too.
 			if tag.RowsAffected() < int64(len(sentFlow.slots)) {
 				m.missed = []step{{sql: m.sql.plan, args: []any{true, false}}, {sql: m.sql.deleteFlowByKey, args: args}}
@@ -104,7 +104,7 @@ func (m *member) settling(steps []step, done *store.Settlement, batch *store.Bat
 		}})
 	}
 	if len(sentWaiting.slots) > 0 {
-		steps = append(steps, step{sql: m.sql.deleteWaiting, args: []any{sentWaiting.slots, sentWaiting.seqs, slots, tokens}})
+		steps = append(steps, step{sql: m.sql.deleteWaiting, args: []any{sentWaiting.slots, sentWaiting.seqs, slots, tokens, sentWaiting.ids}})
 	}
 	if len(moves.slots) > 0 {
 		steps = append(steps, step{sql: m.sql.moveFlow, args: moves.args(slots, tokens)})

@@ -69,38 +69,36 @@ order by s.slot`
 	// where the planner thinks that there are few.
 	fenced = `select s.slot from {schema}.outbox_slots s join unnest($3::smallint[], $4::bigint[]) h (slot, token) on h.slot = s.slot and h.token = s.token`
 
-	// Rows are deleted where they were read, which spares a look into the index; rows of the
-	// flow are never updated, so only a rewrite of the table (VACUUM FULL) moves them. The
-	// place of a row that is gone may be another row's by now. That one was inserted by a
-	// statement whose snapshot is younger than the deletion, or vacuum would not have freed
-	// the place; its number was handed out later still, and is above the highest of those that
-	// were read before. So comparing with the range of the numbers is enough.
+	// Rows are deleted where they were read, which spares a look into the index, if there still is an
+	// event that was settled: a rewrite of the table (VACUUM FULL) moves rows, and a promoted
+	// replica has new events in the places, and under the numbers, of those that it did not
+	// receive. IS TRUE keeps the planner from making a join of the look for the id, and leaves it the hash.
 	//
 	// Here and below no statement is a join: a join is planned by the planner's idea of how
 	// many rows there are, and these can only be one look per row.
-	deleteFlow = `delete from {schema}.outbox where ctid = any ($1::tid[]) and seq between $2 and $5 and slot = any (array({fenced}))`
+	deleteFlow = `delete from {schema}.outbox where ctid = any ($1::tid[]) and (id in (select unnest($2::uuid[]))) is true and slot = any (array({fenced}))`
 
 	// For what was not where it was read.
 	deleteFlowByKey = `delete from {schema}.outbox where ctid = any (array(
-  select (select o.ctid from {schema}.outbox o where o.slot = d.slot and o.seq = d.seq)
-  from unnest($1::smallint[], $2::bigint[]) d (slot, seq)
+  select (select o.ctid from {schema}.outbox o where o.slot = d.slot and o.seq = d.seq and o.id = d.id)
+  from unnest($1::smallint[], $2::bigint[], $5::uuid[]) d (slot, seq, id)
   where d.slot = any (array({fenced}))))`
 
 	deleteWaiting = `delete from {schema}.outbox_waiting where ctid = any (array(
-  select (select w.ctid from {schema}.outbox_waiting w where w.slot = d.slot and w.seq = d.seq)
-  from unnest($1::smallint[], $2::bigint[]) d (slot, seq)
+  select (select w.ctid from {schema}.outbox_waiting w where w.slot = d.slot and w.seq = d.seq and w.id = d.id)
+  from unnest($1::smallint[], $2::bigint[], $5::uuid[]) d (slot, seq, id)
   where d.slot = any (array({fenced}))))`
 
 	// A row that is not in the flow any more was moved by the same statement when its answer
 	// was lost.
 	moveFlow = `with goes as materialized (
-  select d.slot, d.seq, d.state, d.attempts, d.starts, d.after_us, d.reason
-  from unnest($1::smallint[], $2::bigint[], $5::text[], $6::int[], $7::int[], $8::bigint[], $9::text[])
-    d (slot, seq, state, attempts, starts, after_us, reason)
+  select d.slot, d.seq, d.id, d.state, d.attempts, d.starts, d.after_us, d.reason
+  from unnest($1::smallint[], $2::bigint[], $5::uuid[], $6::text[], $7::int[], $8::int[], $9::bigint[], $10::text[])
+    d (slot, seq, id, state, attempts, starts, after_us, reason)
   where d.slot = any (array({fenced}))
 ), gone as (
   delete from {schema}.outbox where ctid = any (array(
-    select (select o.ctid from {schema}.outbox o where o.slot = goes.slot and o.seq = goes.seq) from goes))
+    select (select o.ctid from {schema}.outbox o where o.slot = goes.slot and o.seq = goes.seq and o.id = goes.id) from goes))
   returning slot, seq, id, destination, aggregatetype, aggregateid, type, payload, headers, created_at
 )
 insert into {schema}.outbox_waiting (slot, seq, id, destination, aggregatetype, aggregateid, type, payload, headers, created_at,
@@ -113,9 +111,9 @@ from gone join goes on goes.seq = gone.seq`
 	changeWaiting = `update {schema}.outbox_waiting w set state = d.state, attempts = d.attempts, starts = d.starts, reason = d.reason, changed_at = now(),
   due = case d.state when 'retry' then now() + d.after_us * interval '1 microsecond' else 'infinity' end
 from (
-  select (select w.ctid from {schema}.outbox_waiting w where w.slot = d.slot and w.seq = d.seq) as tid, d.state, d.attempts, d.starts, d.after_us, d.reason
-  from unnest($1::smallint[], $2::bigint[], $5::text[], $6::int[], $7::int[], $8::bigint[], $9::text[])
-    d (slot, seq, state, attempts, starts, after_us, reason)
+  select (select w.ctid from {schema}.outbox_waiting w where w.slot = d.slot and w.seq = d.seq and w.id = d.id) as tid, d.state, d.attempts, d.starts, d.after_us, d.reason
+  from unnest($1::smallint[], $2::bigint[], $5::uuid[], $6::text[], $7::int[], $8::int[], $9::bigint[], $10::text[])
+    d (slot, seq, id, state, attempts, starts, after_us, reason)
   where d.slot = any (array({fenced}))
 ) d where w.ctid = d.tid`
 
