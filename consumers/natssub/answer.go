@@ -156,9 +156,9 @@ func (r *run) bury(batch []*held, attempts int, reason error) []*held {
 	}
 	m := h.message
 	m.Attempt = attempts
-	r.busy.Add(1)
+	working := r.busy.enter(1)
 	result := r.burier.Bury(r.handling, m, reason)
-	r.busy.Add(-1)
+	r.busy.leave(working)
 	switch {
 	case result.Outcome == dedup.Buried:
 		log.Error("message given up; it is among the dead letters")
@@ -174,5 +174,5 @@ func (r *run) bury(batch []*held, attempts int, reason error) []*held {
 	if d := r.policy.Decide(result, 0, h.streak); d.Action == consumers.Stop {
 		return r.giveUp(batch, result)
 	}
-	return r.retry(batch, result, r.policy.Delay(h.streak))
+	return r.retry(batch, result, r.policy.Delay(h.streak), true)
 }

@@ -210,7 +210,12 @@ func (p plain) Process(ctx context.Context, m dedup.Message) dedup.Result { retu
 // message had been fetched and forgotten.
 func vanish(t *testing.T, js jetstream.JetStream, n, times int) {
 	t.Helper()
-	c, err := js.CreateOrUpdateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: durable, AckWait: shortWait})
+	vanishWith(t, js, jetstream.ConsumerConfig{Durable: durable, AckWait: shortWait}, n, times)
+}
+
+func vanishWith(t *testing.T, js jetstream.JetStream, cfg jetstream.ConsumerConfig, n, times int) {
+	t.Helper()
+	c, err := js.CreateOrUpdateConsumer(t.Context(), stream, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,24 +230,6 @@ func vanish(t *testing.T, js jetstream.JetStream, n, times int) {
 				got++
 			}
 		}
-	}
-}
-
-func TestAMessageThatEndsEveryProcessIsBuriedBeforeItRuns(t *testing.T) {
-	t.Parallel()
-	js := startBroker(t).connect()
-	makeStream(t, js)
-	publish(t, js, "killer")
-	vanish(t, js, 1, 5)
-	p := &processor{}
-	r := consumeWith(t, js, jetstream.ConsumerConfig{Durable: durable, AckWait: shortWait}, p, quick)
-	settled(t, js)
-	r.stop()
-	if len(p.got()) != 0 || p.buriedCount() != 1 {
-		t.Fatalf("%d runs, %d buried; want none and one", len(p.got()), p.buriedCount())
-	}
-	if !strings.Contains(p.reason[0].Error(), "5 had no result") {
-		t.Errorf("reason: %v", p.reason[0])
 	}
 }
 

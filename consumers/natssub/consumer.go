@@ -2,6 +2,7 @@ package natssub
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -30,6 +31,8 @@ type Consumer struct {
 	burier dedup.Burier
 	// counter is nil where attempts are counted in memory.
 	counter dedup.Counter
+	// starter is what this process is called there.
+	starter string
 	memory  *memory
 	gate    gate
 	health  health
@@ -94,7 +97,7 @@ func newConsumer(js jetstream.JetStream, stream, durable string, p dedup.Process
 	if err := cfg.settle(p); err != nil {
 		return nil, fmt.Errorf("natssub: %w", err)
 	}
-	c := &Consumer{js: js, stream: stream, durable: durable, processor: p, config: cfg, memory: newMemory(memorySize), counter: counter(p)}
+	c := &Consumer{js: js, stream: stream, durable: durable, processor: p, config: cfg, memory: newMemory(memorySize), counter: counter(p), starter: rand.Text()}
 	c.log = cfg.log.With("stream", stream, "consumer", durable)
 	if !cfg.buryless {
 		c.burier, _ = p.(dedup.Burier)

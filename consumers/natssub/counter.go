@@ -1,6 +1,14 @@
 package natssub
 
-import "github.com/semel-dev/semel/dedup"
+import (
+	"context"
+	"time"
+
+	"github.com/semel-dev/semel/dedup"
+)
+
+// countLimit bounds what is written about attempts; they are also counted in memory.
+const countLimit = 2 * time.Second
 
 // counter returns the processor's count of attempts, or nil where it has none.
 func counter(p dedup.Processor) dedup.Counter {
@@ -18,13 +26,15 @@ func (r *run) spend(h *held) {
 	if r.counter == nil {
 		return
 	}
-	h.counted = true // even on an error: it may have been committed
-	n, err := r.counter.Spend(r.handling, h.message)
+	h.counted, h.cleared = true, true // even on an error: it may have been committed
+	ctx, cancel := context.WithTimeout(r.handling, countLimit)
+	defer cancel()
+	n, err := r.counter.Spend(ctx, h.message)
 	if err != nil {
 		r.log.Warn("attempt counted in this process only", "sequence", h.place.sequence, "attempts", h.spent, "error", err)
 		return
 	}
-	h.spent = max(h.spent, n)
+	h.spent, h.begun = max(h.spent, n), false
 }
 
 // forgetAttempts ends the count of a message that is settled. One that was delivered before may
@@ -34,7 +44,9 @@ func (r *run) forgetAttempts(h *held) {
 	if r.counter == nil || !h.counted && r.hand.deliveries(h) <= 1 {
 		return
 	}
-	if err := r.counter.Forget(r.handling, h.message); err != nil {
+	ctx, cancel := context.WithTimeout(r.handling, countLimit)
+	defer cancel()
+	if err := r.counter.Forget(ctx, h.message); err != nil {
 		r.log.Debug("count of attempts left behind", "sequence", h.place.sequence, "error", err)
 	}
 }

@@ -18,11 +18,14 @@ import (
 
 // counts is a store that counts attempts, as a guard's does.
 type counts struct {
-	mu    sync.Mutex
-	spent map[string]int
-	down  bool
-	calls int
+	mu     sync.Mutex
+	spent  map[string]int
+	starts map[string][]string // by whom
+	down   bool
+	calls  int
 }
+
+var _ dedup.Counter = (*counting)(nil)
 
 // counting is a processor on such a store, which may be shared.
 type counting struct {
@@ -43,11 +46,37 @@ func (c *counting) Spend(_ context.Context, m dedup.Message) (int, error) {
 		return 0, errors.New("no store")
 	}
 	c.spent[c.at(m)]++
+	delete(c.starts, c.at(m))
 	return c.spent[c.at(m)], nil
 }
 
-func (c *counting) Start(context.Context, dedup.Message) (int, error) {
-	return 0, errors.New("the server counts deliveries; nobody needs this one")
+func (c *counting) Start(_ context.Context, m dedup.Message, starter string) (store.Tally, error) {
+	c.counts.mu.Lock()
+	defer c.counts.mu.Unlock()
+	c.counts.calls++
+	if c.down {
+		return store.Tally{}, errors.New("no store")
+	}
+	if c.starts == nil {
+		c.starts = map[string][]string{}
+	}
+	if begun := c.starts[c.at(m)]; len(begun) == 0 || begun[len(begun)-1] != starter {
+		c.starts[c.at(m)] = append(begun, starter)
+	}
+	return store.Tally{Spent: c.spent[c.at(m)], Starts: len(c.starts[c.at(m)])}, nil
+}
+
+func (c *counting) Survive(ctx context.Context, m dedup.Message, starter string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.counts.mu.Lock()
+	defer c.counts.mu.Unlock()
+	c.counts.calls++
+	if begun := c.starts[c.at(m)]; len(begun) > 0 && begun[len(begun)-1] == starter {
+		c.starts[c.at(m)] = begun[:len(begun)-1]
+	}
+	return nil
 }
 
 func (c *counting) Forget(_ context.Context, m dedup.Message) error {
@@ -55,6 +84,7 @@ func (c *counting) Forget(_ context.Context, m dedup.Message) error {
 	defer c.counts.mu.Unlock()
 	c.counts.calls++
 	delete(c.spent, c.at(m))
+	delete(c.starts, c.at(m))
 	return nil
 }
 

@@ -16,8 +16,9 @@
 // It is fetched when there is room for it in hand, kept by heartbeats at a third of the ack
 // wait from its arrival on, processed, and then acknowledged; the acknowledgement is
 // confirmed by the server, once for all that were handled together. One that failed is given back with a
-// delay of ours, not the server's, and others go on meanwhile. One that is given up is
-// committed as a dead letter first and then terminated, so that the server's
+// delay of ours, not the server's, and others go on meanwhile. One that did not settle for another reason,
+// because somebody else has its key for instance, waits in hand for its next try, and others go on as well.
+// One that is given up is committed as a dead letter first and then terminated, so that the server's
 // MSG_TERMINATED advisory carries the reason.
 //
 //	the process is killed                what happens
@@ -35,7 +36,7 @@
 // nothing depends on. A message held in two processes at a time is normal: the mark decides.
 //
 // A handler that hangs keeps its message and its heartbeats go on: give what it calls
-// deadlines.
+// deadlines, and watch State.HandlingSince.
 //
 // Runs survive restarts of the server and outages of the store. In an outage messages stay
 // in hand and are tried again there; it spends no attempts. When Run ends it gives back
@@ -55,17 +56,28 @@
 // Results that were the message's own fault are counted: by the processor's store where it counts
 // them ([dedup.Counter]), so that they outlive a process, and otherwise in this process, after whose
 // end a message has all its attempts again. The server's count of deliveries grows with every
-// shutdown and lost connection, so it does not do. Deliveries
-// that vanished are the exception, because a message that ends the process leaves no result:
-// from the third on such messages are tried one at a time, alone, and one with as many of
-// them as the policy has attempts (at least 5) is buried before it runs again.
+// shutdown and lost connection, so it does not do.
+//
+// A message that ends the process leaves no result. So one of which two deliveries or more have vanished
+// is a suspect: suspects are tried one at a time, alone. Where the processor counts, a suspect's start is
+// committed before it runs, and whatever comes of it takes that back; one that was begun three times, and
+// nobody came back from it, is buried before it runs again. So deployments and outages bury nothing there.
+// Without a processor that counts, the server's count is the only evidence, and one with as many vanished
+// deliveries as the policy has attempts (at least 5) is buried.
 //
 // # Watching it
 //
-// [Consumer.Ready] is for the probe of a platform, [Consumer.State] for lag and alarms. An alarm on the
-// age of State.LastProgress catches whatever hangs; one on Delivered near DeliveredLimit catches
-// messages that wait for a retry until the server delivers nothing more. [Consumer.Pause] stops the
-// handling without ending Run.
+// [Consumer.Ready] is for the probe of a platform, [Consumer.State] for lag and alarms:
+//
+//   - on the age of State.LastProgress, which catches whatever hangs altogether;
+//   - on the age of State.HandlingSince, beyond what any handler may take, which catches one that hangs
+//     beside others that go on;
+//   - on Delivered near DeliveredLimit, which catches messages that wait for a retry until the server
+//     delivers nothing more;
+//   - on an InHand that stays at WithPrefetch with little or nothing in Handling: everything waits
+//     for its next try.
+//
+// [Consumer.Pause] stops the handling without ending Run.
 //
 // At its beginning Run reports what nobody would see: a stream that counts from its beginning again,
 // settings of the durable that lose messages or slow them down, and a stream that keeps its messages

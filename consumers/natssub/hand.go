@@ -1,7 +1,6 @@
 package natssub
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -18,7 +17,8 @@ const (
 	late
 )
 
-// hand is everything between the server and an answer. What it holds gets heartbeats.
+// hand is everything between the server and an answer. What it holds gets heartbeats. No step of it
+// looks at all that it holds, or the cost of a message would grow with the hand.
 type hand struct {
 	limit   int
 	ordered bool
@@ -27,22 +27,31 @@ type hand struct {
 	work sync.Cond // for lanes: there may be something to take
 	room sync.Cond // for the intake: there may be room
 	held map[place]*held
-	turn uint64 // of the next arrival
-	// busy are the keys of messages that lanes have; nil where keys have no order.
-	busy map[string]bool
-	// line waits for a lane, in turn. Suspects wait apart and are tried one at a time.
-	line, suspects []*held
-	trying         bool
-	// filling counts lanes that wait for their batch to fill.
-	filling int
-	paused  bool
-	closed  bool
+
+	// line waits for a lane: messages without a key, and the first of each strand that may go on.
+	// Ready is how many lanes may take, those behind the first ones of strands included.
+	line  []*held
+	ready int
+	// suspects wait apart and are tried one at a time.
+	suspects []*held
+	trying   bool
+	// resting are messages whose retry is not due. Their timers put them into the line again.
+	resting map[*held]*time.Timer
+	// strands are the keys of what is in hand; nil where keys have no order. Stranded is how many
+	// messages of them wait for those of their key.
+	strands  map[string]*strand
+	stranded int
+
+	// hungry counts lanes that could do with more than there is to take.
+	hungry int
+	paused bool
+	closed bool
 }
 
 func newHand(limit int, ordered, keyed bool) *hand {
-	h := &hand{limit: limit, ordered: ordered, held: make(map[place]*held)}
+	h := &hand{limit: limit, ordered: ordered, held: make(map[place]*held), resting: make(map[*held]*time.Timer)}
 	if keyed {
-		h.busy = make(map[string]bool)
+		h.strands = make(map[string]*strand)
 	}
 	h.work.L, h.room.L = &h.mu, &h.mu
 	return h
@@ -59,93 +68,10 @@ func (h *hand) add(m *held) arrival {
 		return copied
 	}
 	h.held[m.place] = m
-	m.turn = h.turn
-	h.turn++
-	if m.suspect && !h.ordered && m.key == "" {
-		h.suspects = append(h.suspects, m)
-	} else {
-		h.line = append(h.line, m)
+	if m.key == "" || h.join(m) {
+		h.enqueue(m)
 	}
-	h.work.Broadcast()
 	return taken
-}
-
-// take waits for messages and returns at least one, or nil when the hand is closed. It waits
-// until fill of them are ready or the first has waited for linger, and then returns as
-// many as share says of those that are ready.
-func (h *hand) take(fill int, linger time.Duration, share func(waiting int) int) []*held {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for !h.closed {
-		// Nothing is in line while the hand is paused.
-		if s := h.takeSuspect(); s != nil {
-			return []*held{s}
-		}
-		ready, wait := h.ready()
-		if len(ready) > 0 {
-			left := linger - time.Since(ready[0].arrived)
-			if len(ready) >= fill || left <= 0 {
-				return h.takeLine(ready, share(len(ready)))
-			}
-			wait = left
-		}
-		if len(ready) == 0 && len(h.line) == 0 {
-			h.work.Wait()
-			continue
-		}
-		h.await(wait)
-	}
-	return nil
-}
-
-// await waits until something changes, no longer than limit. What is in line cannot be handled
-// yet, so more may be asked for.
-func (h *hand) await(limit time.Duration) {
-	h.filling++
-	h.room.Signal()
-	alarm := time.AfterFunc(limit, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.work.Broadcast()
-	})
-	h.work.Wait()
-	alarm.Stop()
-	h.filling--
-}
-
-// takeSuspect returns one suspect at a time, and any of them: if one of them ends the
-// process, the others are tried before it in half of the rounds, and are gone from here
-// long before their own deliveries are used up.
-func (h *hand) takeSuspect() *held {
-	if h.trying || len(h.suspects) == 0 {
-		return nil
-	}
-	i := rand.IntN(len(h.suspects))
-	s, last := h.suspects[i], len(h.suspects)-1
-	h.suspects[i], h.suspects[last] = h.suspects[last], nil
-	h.suspects = h.suspects[:last]
-	h.trying = true
-	return s
-}
-
-// takeLine takes the first n that are ready, a suspect alone.
-func (h *hand) takeLine(ready []*held, n int) []*held {
-	n = min(max(n, 1), len(ready))
-	for i := 1; i < n; i++ {
-		if ready[i].suspect || ready[0].suspect {
-			n = i
-		}
-	}
-	batch := ready[:n:n]
-	if h.busy == nil {
-		h.line = h.line[n:]
-	} else {
-		h.takeKeys(batch)
-	}
-	if len(h.line) > 0 {
-		h.work.Broadcast()
-	}
-	return batch
 }
 
 // deliveries is the server's count, that of later copies included.
@@ -153,14 +79,6 @@ func (h *hand) deliveries(m *held) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return m.deliveries
-}
-
-// tried ends the try of a suspect.
-func (h *hand) tried() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.trying = false
-	h.work.Broadcast()
 }
 
 // drop takes messages out of the hand. It comes before a nak: the server may deliver the
@@ -177,14 +95,14 @@ func (h *hand) drop(ms ...*held) {
 }
 
 // free waits until a request for more is worth its while, because half of the hand is free
-// or a batch waits to be filled, and returns how many there is room for; 0 when the hand is
-// closed.
+// or a lane is hungry, and returns how many there is room for; 0 when the hand is closed. While it
+// is paused there is room for nothing.
 func (h *hand) free() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for !h.closed {
 		n := h.limit - len(h.held)
-		if n > 0 && (2*n >= h.limit || h.filling > 0) {
+		if n > 0 && !h.paused && (2*n >= h.limit || h.hungry > 0) {
 			return n
 		}
 		h.room.Wait()
@@ -234,8 +152,17 @@ func (h *hand) close() []*held {
 }
 
 func (h *hand) empty() []*held {
-	rest := append(h.line, h.suspects...)
+	rest := append(h.suspects, h.line...)
+	for m, timer := range h.resting {
+		timer.Stop()
+		rest = append(rest, m)
+	}
+	if h.strands != nil {
+		rest = h.unravel(rest)
+	}
 	h.line, h.suspects = nil, nil
+	h.ready, h.stranded = 0, 0
+	clear(h.resting)
 	h.work.Broadcast()
 	return rest
 }

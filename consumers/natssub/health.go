@@ -25,10 +25,14 @@ type State struct {
 	Redelivered int
 
 	// InHand is how many messages this process has, until the server confirms that they are settled,
-	// and Handling how many of them its handlers have.
+	// those that wait here for their next try included, and Handling how many of them its handlers have.
 	InHand, Handling int
+	// HandlingSince is when the call began that a handler has not returned from for longest, of those of now;
+	// zero while none is at work. One that hangs beside others that go on shows here alone: set an
+	// alarm on the age that no handler may reach.
+	HandlingSince time.Time
 	// LastProgress is when this process last settled a message, or State last found that there
-	// was nothing to do, or Run began. An alarm on its age catches what hangs, whatever the reason.
+	// was nothing to do, or Run began. An alarm on its age catches what hangs altogether, whatever the reason.
 	LastProgress time.Time
 	// Paused tells that [Consumer.Pause] is in effect.
 	Paused bool
@@ -43,7 +47,8 @@ func (s State) Lag() uint64 { return s.Pending + uint64(s.Delivered) }
 func (c *Consumer) State(ctx context.Context) (State, error) {
 	s := State{Paused: c.Paused()}
 	if r := c.health.run.Load(); r != nil {
-		s.InHand, s.Handling = r.hand.count(), int(r.busy.Load())
+		s.InHand = r.hand.count()
+		s.Handling, s.HandlingSince = r.busy.now()
 	}
 	durable, err := c.js.Consumer(ctx, c.stream, c.durable)
 	if err != nil {

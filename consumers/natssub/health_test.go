@@ -143,8 +143,8 @@ func TestStateTellsHowFarTheDurableIs(t *testing.T) {
 	}
 	finish <- struct{}{}
 	eventually(t, "progress", func() bool { return state(t, c).LastProgress.After(begin) })
+	receive(t, begun) // a message that begins is no progress, nor is time that passes, such as that of a look
 	stuck := state(t, c).LastProgress
-	time.Sleep(20 * time.Millisecond)
 	if s := state(t, c); !s.LastProgress.Equal(stuck) {
 		t.Errorf("progress at %s, though nothing was settled since %s", s.LastProgress, stuck)
 	}

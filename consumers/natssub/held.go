@@ -27,10 +27,8 @@ type held struct {
 	message dedup.Message
 	place   place
 	arrived time.Time
-	// key is what its order is kept by, and turn its place in it; due is when it may run again.
-	key  string
-	turn uint64
-	due  time.Time
+	// key is what its order is kept by; empty without one.
+	key string
 
 	// deliveries is the server's count, as of the last copy that arrived.
 	deliveries int

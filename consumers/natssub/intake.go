@@ -70,9 +70,16 @@ func (i *intake) fetch(n int) error {
 	defer i.giveReturns()
 	trouble := make(chan error, 1)
 	var arrived atomic.Int64
+	var again atomic.Bool
+	reconnects := i.js.Conn().Stats().Reconnects
+	opened := make(chan jetstream.ConsumeContext, 1)
 	window, err := i.source.Consume(
 		func(msg jetstream.Msg) {
-			arrived.Add(1)
+			if arrived.Add(1) == int64(n) && (again.Load() || i.js.Conn().Stats().Reconnects != reconnects) {
+				// The client has asked again, and the server may have served the former request as well. By
+				// StopAfter what comes beyond n would be thrown away, and come again after the ack wait.
+				(<-opened).Drain()
+			}
 			i.health.well()
 			i.arrive(msg)
 		},
@@ -82,6 +89,7 @@ func (i *intake) fetch(n int) error {
 		jetstream.PullHeartbeat(min(pullHeartbeat, i.expiry/2)),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			if repaired(err) {
+				again.Store(true)
 				if errors.Is(err, jetstream.ErrNoHeartbeat) {
 					i.health.silent(err)
 				}
@@ -97,6 +105,7 @@ func (i *intake) fetch(n int) error {
 	if err != nil {
 		return err
 	}
+	opened <- window
 	closed := window.Closed()
 	select {
 	case <-closed:

@@ -2,7 +2,6 @@ package natssub
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/semel-dev/semel/dedup"
@@ -36,80 +35,9 @@ func (c *config) keyOf(m dedup.Message) (key string, err error) {
 	return string(c.orderBy(m)), nil
 }
 
-// ready returns what may be handled now, and how long until that may change by itself.
-func (h *hand) ready() (list []*held, wait time.Duration) {
-	if h.busy == nil {
-		return h.line, 0
-	}
-	wait = time.Hour
-	blocked := map[string]bool{}
-	for _, m := range h.line {
-		switch rest := time.Until(m.due); {
-		case m.key != "" && (h.busy[m.key] || blocked[m.key]):
-			continue
-		case rest > 0:
-			wait = min(wait, rest)
-		case m.suspect && h.trying:
-		default:
-			list = append(list, m)
-			continue
-		}
-		blocked[m.key] = true
-	}
-	return list, wait
-}
-
-// takeKeys takes the batch out of the line, and its keys with it.
-func (h *hand) takeKeys(batch []*held) {
-	taken := make(map[*held]bool, len(batch))
-	for _, m := range batch {
-		taken[m] = true
-		if m.key != "" {
-			h.busy[m.key] = true
-		}
-		h.trying = h.trying || m.suspect
-	}
-	h.line = slices.DeleteFunc(h.line, func(m *held) bool { return taken[m] })
-}
-
-// back puts messages of a lane in their places in the line again; the first is due after the delay.
-// It reports false when the hand is closed or paused.
-func (h *hand) back(ms []*held, after time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed || h.paused {
-		return false
-	}
-	ms[0].due = time.Now().Add(after)
-	for _, m := range ms {
-		at, _ := slices.BinarySearchFunc(h.line, m.turn, func(other *held, turn uint64) int {
-			if other.turn < turn {
-				return -1
-			}
-			return 1
-		})
-		h.line = slices.Insert(h.line, at, m)
-	}
-	h.work.Broadcast()
-	return true
-}
-
-// leave frees the keys of a batch that a lane took.
-func (h *hand) leave(keys []string) {
-	if len(keys) == 0 {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, key := range keys {
-		delete(h.busy, key)
-	}
-	h.work.Broadcast()
-}
-
 // keysOf lists the keys of a batch of a hand with an order of keys.
 func (h *hand) keysOf(batch []*held) (keys []string) {
-	if h.busy == nil {
+	if h.strands == nil {
 		return nil
 	}
 	for _, m := range batch {

@@ -67,22 +67,21 @@ func (r *run) share(waiting int) int {
 // handle goes on until every message of the batch is settled or given back.
 func (r *run) handle(batch []*held) {
 	for len(batch) > 0 && !r.stopping() && !r.Paused() {
-		if h := batch[0]; h.vanished >= max(r.policy.MaxAttempts, minVanished) {
-			// It is counted before it runs, or it would end this process as well.
-			err := fmt.Errorf("delivered %d times, of which %d had no result: the process may have ended over it each time",
-				r.hand.deliveries(h), h.vanished)
-			batch = r.bury(batch, h.vanished, err)
-			continue
+		switch deaths, deadly, err := r.begin(batch[0]); {
+		case err != nil:
+			batch = r.notBegun(batch, err)
+		case deadly != nil:
+			batch = r.bury(batch, deaths, deadly)
+		default:
+			batch = r.settle(batch, r.process(batch))
 		}
-		batch = r.settle(batch, r.process(batch))
 	}
 	r.giveBackAll(batch)
 }
 
 // process hands the batch to the processor and measures its pace.
 func (r *run) process(batch []*held) []dedup.Result {
-	r.busy.Add(int64(len(batch)))
-	defer r.busy.Add(-int64(len(batch)))
+	defer r.busy.leave(r.busy.enter(len(batch)))
 	begun := time.Now()
 	results := r.results(batch)
 	if n := len(results); n > 0 {
@@ -145,9 +144,10 @@ func (r *run) decide(batch []*held, result dedup.Result) []*held {
 	case d.Spent:
 		h.spent++ // It is the last one, whatever others have counted.
 	}
+	r.survive(h)
 	switch d.Action {
 	case consumers.Retry:
-		return r.retry(batch, result, d.After)
+		return r.retry(batch, result, d.After, !d.Spent)
 	case consumers.Bury:
 		return r.bury(batch, h.spent, result.Err)
 	default:
@@ -163,9 +163,9 @@ func (r *run) giveUp(batch []*held, result dedup.Result) []*held {
 	return batch
 }
 
-// retry keeps the first message where giving it back would do harm, and otherwise gives
-// it back to be delivered again after the delay.
-func (r *run) retry(batch []*held, result dedup.Result, after time.Duration) []*held {
+// retry keeps the first message, where that is asked for or giving it back would do harm, and otherwise
+// gives it back to be delivered again after the delay.
+func (r *run) retry(batch []*held, result dedup.Result, after time.Duration, keep bool) []*held {
 	h := batch[0]
 	outage := result.Fault == store.FaultOutage
 	last := r.terms.maxDeliver > 0 && r.hand.deliveries(h) >= r.terms.maxDeliver
@@ -175,13 +175,20 @@ func (r *run) retry(batch []*held, result dedup.Result, after time.Duration) []*
 	r.log.Warn("message not settled; trying again", "sequence", h.place.sequence, "outcome", result.Outcome.String(),
 		"fault", result.Fault.String(), "attempts", h.spent, "after", after, "error", result.Err)
 	switch {
-	case r.ordered, outage, last && h.key == "":
-		// In an outage the next message would fare no better, every nak would raise the count by
-		// which processes that end are noticed, and the server's last delivery comes but once.
+	case r.ordered, outage:
+		// In an outage the next message would fare no better.
 		r.wait(after)
 		return batch
 	case h.key != "":
 		return r.holdBack(batch, after)
+	case keep, last:
+		// A message that has not failed by its own fault may be put off for long. Given back each time, it
+		// would go round the processes, and each would take the deliveries to the others for such as ended
+		// over it. The server's last delivery comes but once.
+		if !r.hand.rest(h, after) {
+			return batch // which the end or the pause gives back
+		}
+		return batch[1:]
 	default:
 		r.giveBack(h, after)
 		return batch[1:]

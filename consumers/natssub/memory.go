@@ -6,10 +6,6 @@ import "sync"
 // MaxAckPending of them under way, 1000 by default.
 const memorySize = 1 << 14
 
-// minVanished is how many deliveries of a message have to vanish, at least, before it is
-// buried unseen. A policy of one or two attempts must not bury what a deployment or two gave back.
-const minVanished = 5
-
 // history is what this process knows of a message.
 type history struct {
 	// spent are the attempts used up, streak the results in a row that did not settle it.
@@ -17,8 +13,9 @@ type history struct {
 	// vanished are deliveries whose end nobody here knows: other processes gave the message
 	// back, or ended while they had it.
 	vanished int
-	// counted: the processor has been asked to count an attempt.
-	counted bool
+	// counted: the processor has been asked to count an attempt or a start. Begun: a start of this
+	// process may stand there. Cleared: it has failed in this process and has not ended it.
+	counted, begun, cleared bool
 }
 
 type record struct {
@@ -42,8 +39,7 @@ func newMemory(size int) *memory {
 
 // recall fills in what is known of the message. Of an unknown one the attempts begin anew,
 // as those of other processes cannot be told from shutdowns, but the deliveries that vanished
-// are remembered by the server's count: a message that ends every process that touches it
-// must not go round for ever.
+// are remembered by the server's count: see begin.
 func (m *memory) recall(h *held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

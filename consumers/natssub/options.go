@@ -67,11 +67,11 @@ func WithBatch(size int, linger time.Duration) Option {
 	return option(func(c *config) { c.batched, c.batch, c.linger = true, size, linger })
 }
 
-// WithPrefetch bounds the messages in hand: those fetched and waiting, those that handlers
-// work on, and those whose acknowledgement is on its way. The default is 16 for each handler,
-// or two batches. More helps only where the round trip to the server is long; fewer share the
-// work more evenly between processes and need less memory. It is lowered to MaxAckPending
-// where that is less.
+// WithPrefetch bounds the messages in hand: those fetched and waiting, for their next try
+// too, those that handlers work on, and those whose acknowledgement is on its way. The default
+// is 16 for each handler, or two batches. More helps where the round trip to the server is long, or
+// where many messages wait for others to release their keys; fewer share the work more evenly
+// between processes and need less memory. It is lowered to MaxAckPending where that is less.
 func WithPrefetch(n int) Option {
 	return option(func(c *config) { c.prefetch, c.prefetchSet = n, true })
 }
@@ -82,13 +82,14 @@ func WithPolicy(p consumers.Policy) Option { return option(func(c *config) { c.p
 
 // WithDrain is how long the running handlers may go on after Run was asked to end; the
 // default is 10 s. Then their contexts end, which rolls back what they did. Half of the limit
-// again, at least a second and at most five, is left for that, after which Run returns
-// without them. Keep the sum below what the platform allows between SIGTERM and SIGKILL.
+// again, at least a second and at most five, is left for that, after which Run goes on
+// without them. What the server has to confirm then is waited for as long as [WithAckLimit] says, in
+// all. Keep the sum of the three below what the platform allows between SIGTERM and SIGKILL.
 func WithDrain(limit time.Duration) Option { return option(func(c *config) { c.drain = limit }) }
 
 // WithAckLimit is how long the server's confirmation of an acknowledgement is waited for; the
 // default is 5 s. Past it there is a warning and, after the ack wait, a redelivery that the
-// mark answers.
+// mark answers. It is also part of the time that Run takes to end: see [WithDrain].
 func WithAckLimit(limit time.Duration) Option {
 	return option(func(c *config) { c.ackLimit = limit })
 }

@@ -24,7 +24,7 @@ type run struct {
 	base, live, handling context.Context
 	stop, cancel         context.CancelFunc
 
-	busy atomic.Int64 // messages that handlers have
+	busy calls
 	pace atomic.Int64 // nanoseconds that a message takes, smoothed
 	// givenBack counts answers whose arrival at the server a flush has to confirm.
 	givenBack atomic.Int64
@@ -76,6 +76,10 @@ func (r *run) work(ctx context.Context) error {
 	obeying.Wait()
 	r.giveBackAll(r.hand.close())
 	r.drainLanes(&lanes)
+	// One limit for all that the server has to hear and to confirm now. What was answered before, and the end
+	// of fetching, have limits of their own that end within it.
+	last, cancel := context.WithTimeout(r.base, r.ackLimit)
+	defer cancel()
 	fetching.Wait()
 	r.giveReturns() // of lanes that took something back while the intake was ending
 
@@ -85,7 +89,7 @@ func (r *run) work(ctx context.Context) error {
 	r.answers.Wait()
 	close(quiet)
 	beats.Wait()
-	r.flush()
+	r.flush(last)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +108,7 @@ func (r *run) drainLanes(lanes *sync.WaitGroup) {
 		return
 	case <-time.After(r.drain):
 	}
-	n := r.busy.Load()
+	n, _ := r.busy.now()
 	r.cancel()
 	select {
 	case <-done:
@@ -112,18 +116,17 @@ func (r *run) drainLanes(lanes *sync.WaitGroup) {
 			r.unclean("%d messages were still being handled after %s and were cancelled", n, r.drain)
 		}
 	case <-time.After(r.rollbackLimit()):
-		r.unclean("handlers of %d messages did not return %s after their contexts ended", r.busy.Load(), r.rollbackLimit())
+		n, _ = r.busy.now()
+		r.unclean("handlers of %d messages did not return %s after their contexts ended", n, r.rollbackLimit())
 	}
 }
 
 // flush makes sure that the server has what was given back before the process may exit.
-func (r *run) flush() {
+func (r *run) flush(ctx context.Context) {
 	n := r.givenBack.Load()
 	if n == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.base, r.ackLimit)
-	defer cancel()
 	if err := r.js.Conn().FlushWithContext(ctx); err != nil {
 		r.unclean("the server may not know of %d messages that were given back, and delivers them after %s: %w", n, r.terms.ackWait, err)
 	}
