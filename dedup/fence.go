@@ -15,7 +15,11 @@ func (g *TxGuard[TTx]) Applied(ctx context.Context, log string, partition int) (
 	if err != nil {
 		return store.Applied{}, err
 	}
-	return g.fences.Applied(ctx, scope, log, partition)
+	at, err := g.fences.Applied(ctx, scope, log, partition)
+	if err == nil {
+		g.known.answered(log, partition, at)
+	}
+	return at, err
 }
 
 // RestartFence implements [Fencer].
@@ -24,5 +28,17 @@ func (g *TxGuard[TTx]) RestartFence(ctx context.Context, log string, partition i
 	if err != nil {
 		return store.Applied{}, err
 	}
-	return g.fences.RestartFence(ctx, scope, log, partition, expected, offset)
+	at, err := g.fences.RestartFence(ctx, scope, log, partition, expected, offset)
+	if err == nil {
+		g.known.answered(log, partition, at)
+	}
+	return at, err
+}
+
+// note takes in what became of the messages.
+func (g *TxGuard[TTx]) note(ctx context.Context, scope store.Scope, ms []Message, places []store.Place, results []Result) {
+	if g.fences != nil {
+		g.known.settled(places, results)
+	}
+	g.reach.note(ctx, scope, ms, results)
 }

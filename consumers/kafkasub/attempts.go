@@ -22,12 +22,12 @@ func (l *lane) spend(ctx context.Context, m dedup.Message) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
 	spent, err := l.counter.Spend(ctx, m)
-	l.head.counted = true // perhaps even so
+	l.head.counted, l.head.cleared = true, true // perhaps even so
 	if err != nil {
 		l.log.Warn("an attempt is counted in this process alone", "offset", m.Position.Offset, "attempts", l.head.spent, "error", err)
 		return
 	}
-	l.head.spent = max(l.head.spent, spent)
+	l.head.spent, l.head.begun = max(l.head.spent, spent), false
 }
 
 // forget removes what was counted of a message that is settled. What stays behind is harmless.
@@ -73,15 +73,22 @@ func (p *partition) tryEnter(ctx context.Context) (orderly bool, err error) {
 	return p.counter.Enter(ctx, p.at.topic, p.at.partition, p.owner)
 }
 
-// leave says that nothing of the partition is at work any more, if that is so.
+// leave says that nothing of the partition is at work any more, if that is so. Starts that could not be
+// taken back before are taken back first: of messages whose handlers were cancelled, or that met an outage.
 func (p *partition) leave(ctx context.Context) {
 	if p.counter == nil || !p.entered.Load() {
 		return
 	}
+	still := false
 	for _, l := range p.lanes {
 		if !l.ended() {
-			return
+			still = true
+		} else if l.head.begun {
+			l.survive(ctx, *l.queue.front())
 		}
+	}
+	if still || !p.suspicion.over(p.settled.Load(), p.end.Load()) {
+		return // the next owner is to be careful: what a dead one had in hand may lie ahead yet
 	}
 	if err := p.counter.Leave(ctx, p.at.topic, p.at.partition, p.owner); err != nil {
 		p.log.Info("that the partition is left in order could not be noted; the next owner will be careful", "error", err)

@@ -21,16 +21,18 @@ import (
 type tallies struct {
 	mu            sync.Mutex
 	spent, starts map[dedup.Position]int
-	owners        map[int]string // of partitions; empty after Leave
+	starter       map[dedup.Position]string // whose the last start is
+	owners        map[int]string            // of partitions; empty after Leave
 	entered       map[int]bool
-	startErr      func() error
+	startErr      func(commit func()) error
 	enterErr      func(commit func()) error
+	surviving     func() // what Survive does before it has done anything
 	spendErr      error
 	log           []string
 }
 
 func newTallies() *tallies {
-	return &tallies{spent: map[dedup.Position]int{}, starts: map[dedup.Position]int{}, owners: map[int]string{}, entered: map[int]bool{}}
+	return &tallies{spent: map[dedup.Position]int{}, starts: map[dedup.Position]int{}, starter: map[dedup.Position]string{}, owners: map[int]string{}, entered: map[int]bool{}}
 }
 
 func (c *tallies) Counts() bool { return true }
@@ -47,21 +49,42 @@ func (c *tallies) Spend(_ context.Context, m dedup.Message) (int, error) {
 		return 0, c.spendErr
 	}
 	delete(c.starts, m.Position)
+	delete(c.starter, m.Position)
 	c.spent[m.Position]++
 	return c.spent[m.Position], nil
 }
 
-func (c *tallies) Start(_ context.Context, m dedup.Message) (int, error) {
+func (c *tallies) Start(_ context.Context, m dedup.Message, starter string) (store.Tally, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked("start", m)
+	commit := func() {
+		if c.starter[m.Position] != starter {
+			c.starts[m.Position]++
+		}
+		c.starter[m.Position] = starter
+	}
 	if c.startErr != nil {
-		if err := c.startErr(); err != nil {
-			return 0, err
+		if err := c.startErr(commit); err != nil {
+			return store.Tally{}, err
 		}
 	}
-	c.starts[m.Position]++
-	return c.starts[m.Position], nil
+	commit()
+	return store.Tally{Spent: c.spent[m.Position], Starts: c.starts[m.Position]}, nil
+}
+
+func (c *tallies) Survive(_ context.Context, m dedup.Message, starter string) error {
+	if c.surviving != nil {
+		c.surviving()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked("survive", m)
+	if c.starter[m.Position] == starter {
+		c.starts[m.Position]--
+		delete(c.starter, m.Position)
+	}
+	return nil
 }
 
 func (c *tallies) Forget(_ context.Context, m dedup.Message) error {
@@ -70,6 +93,7 @@ func (c *tallies) Forget(_ context.Context, m dedup.Message) error {
 	c.asked("forget", m)
 	delete(c.spent, m.Position)
 	delete(c.starts, m.Position)
+	delete(c.starter, m.Position)
 	return nil
 }
 
@@ -124,9 +148,16 @@ type counting struct {
 	*tallies
 }
 
+var _ dedup.Counter = counting{}
+
 func TestAttemptsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
-	for limit, want := range map[int][]int{3: {1, 2, 1}, 5: {1, 2, 1, 4, 5}} {
+	for _, c := range []struct {
+		limit int
+		died  bool // the first process; the next one knows the number before the message runs
+		want  []int
+	}{{3, false, []int{1, 2, 1}}, {5, false, []int{1, 2, 1, 4, 5}}, {5, true, []int{1, 2, 3, 4, 5}}} {
+		limit := c.limit
 		b := startBroker(t, 1)
 		produce(t, b, 0, "m0", "m1")
 		count := newTallies()
@@ -139,18 +170,28 @@ func TestAttemptsOutliveTheProcess(t *testing.T) {
 			return len(count.log) == 2
 		})
 		r.stop(t)
+		spent := slices.Repeat([]string{"spend m0"}, limit)
+		if c.died {
+			count.die(1)
+			spent = slices.Insert(spent, 2, "start m0")
+			spent = slices.Insert(spent, 3, "survive m0")
+		}
 		// As in another process: what this one knows, it has from the counter.
 		second := newFake(first.answer)
 		r = run(t, newConsumer(t, groupConfig(b), counting{each{second}, count}, fastPolicy(limit)))
 		untilCommitted(t, b, 0, 2)
 		r.stop(t)
-		if got := slices.Concat(first.attempts("m0"), second.attempts("m0")); !slices.Equal(got, want) {
-			t.Errorf("attempts %v, want %v: %d in all", got, want, limit)
+		if got := slices.Concat(first.attempts("m0"), second.attempts("m0")); !slices.Equal(got, c.want) {
+			t.Errorf("attempts %v, want %v: %d in all", got, c.want, limit)
 		}
 		if len(second.buried) != 1 || second.buried[0].Attempt != limit {
 			t.Errorf("buried %+v, want it with its %d attempts", second.buried, limit)
 		}
-		count.wants(t, append(slices.Repeat([]string{"spend m0"}, limit), "forget m0")...)
+		want := append(spent, "forget m0")
+		if c.died {
+			want = append(want, "start m1", "forget m1")
+		}
+		count.wants(t, want...)
 	}
 }
 
@@ -316,6 +357,61 @@ func TestMessageThatWasBegunTooOftenIsBuriedBeforeItRuns(t *testing.T) {
 	}
 }
 
+// Whatever the result is, it takes the start back, and does so before another message is begun that may
+// end the process.
+func TestStartsAreTakenBackBeforeAnotherMessageIsBegun(t *testing.T) {
+	t.Parallel()
+	results := map[string]dedup.Result{
+		"0": failed(store.FaultBusy, "busy"), "1": failed(store.FaultOutage, "down"), "2": failed(store.FaultConflict, "conflict"),
+		"3": failed(store.FaultHandler, "poison"), "4": {Outcome: dedup.Unknown, Err: errors.New("cut")}, "5": failed(store.FaultHandler, "poison"),
+	}
+	b := startBroker(t, 2)
+	produce(t, b, 0, numbered("a", len(results))...)
+	produce(t, b, 1, numbered("b", len(results))...)
+	count := newTallies()
+	count.die(2)
+	count.surviving = func() { time.Sleep(time.Millisecond) } // room for another one to begin
+	var mu sync.Mutex
+	tries := map[string]int{}
+	p := newFake(func(_ context.Context, m dedup.Message) dedup.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		if tries[string(m.Body)]++; tries[string(m.Body)] > 5 {
+			return applied
+		}
+		return results[string(m.Body[1:])]
+	})
+	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}, fastPolicy(10)))
+	untilCommitted(t, b, 0, int64(len(results)))
+	untilCommitted(t, b, 1, int64(len(results)))
+	r.stop(t)
+	if len(p.buried) > 0 {
+		t.Errorf("buried %v", bodies(p.buried))
+	}
+	count.mu.Lock()
+	defer count.mu.Unlock()
+	count.isEmpty(t)
+	begun, starts := "", map[string]int{}
+	for i, line := range count.log {
+		act, message, _ := strings.Cut(line, " ")
+		switch {
+		case act == "start" && begun != "":
+			t.Errorf("%s is begun before the start of %s is taken back: %q", message, begun, count.log[:i+1])
+		case act == "start":
+			begun = message
+			starts[message]++
+		case begun == message && (act == "survive" || act == "forget"):
+			begun = ""
+		}
+	}
+	// One that has failed has run and not killed, and is counted once; the others may not have run.
+	for message, n := range starts {
+		if want := map[bool]int{true: 1, false: 6}[results[message[1:]].Fault == store.FaultHandler]; n != want {
+			t.Errorf("%d starts of %s, want %d", n, message, want)
+		}
+	}
+}
+
 func TestMessageThatWasBegunTooOftenStopsAConsumerWithoutDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 1)
@@ -329,34 +425,43 @@ func TestMessageThatWasBegunTooOftenStopsAConsumerWithoutDeadLetters(t *testing.
 	}
 }
 
+// Nor does it look deadly: where it is the answer that is lost, the start counts once.
 func TestMessageWhoseStartCannotBeCountedDoesNotRun(t *testing.T) {
 	t.Parallel()
-	b := startBroker(t, 1)
-	produce(t, b, 0, "m0")
-	count := newTallies()
-	count.die(1)
-	var tries atomic.Int64
-	count.startErr = func() error {
-		if tries.Add(1) < 4 {
-			return errors.New("down")
-		}
-		return nil
-	}
-	p := newFake(func(context.Context, dedup.Message) dedup.Result {
-		if tries.Load() != 4 {
-			t.Error("it ran without its start being counted")
-		}
-		return applied
-	})
-	r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}))
-	untilCommitted(t, b, 0, 1)
-	r.stop(t)
-	if got := p.attempts("m0"); !slices.Equal(got, []int{1}) {
-		t.Errorf("attempts %v", got)
+	for name, answerIsLost := range map[string]bool{"nothing came of it": false, "its answer was lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const last = 6 // the one that is answered; more than a message is granted
+			b := startBroker(t, 1)
+			produce(t, b, 0, "m0")
+			count := newTallies()
+			count.die(1)
+			var tries atomic.Int64
+			count.startErr = func(commit func()) error {
+				if tries.Add(1) == last {
+					return nil
+				}
+				if answerIsLost {
+					commit()
+				}
+				return errors.New("down")
+			}
+			p := newFake(func(context.Context, dedup.Message) dedup.Result {
+				if tries.Load() != last {
+					t.Error("it ran without its start being counted")
+				}
+				return applied
+			})
+			r := run(t, newConsumer(t, groupConfig(b), counting{each{p}, count}))
+			untilCommitted(t, b, 0, 1)
+			r.stop(t)
+			if got := p.attempts("m0"); !slices.Equal(got, []int{1}) || len(p.buried) > 0 {
+				t.Errorf("attempts %v, buried %v", got, bodies(p.buried))
+			}
+		})
 	}
 }
 
-// A handler that hangs and is left behind is no orderly end.
 // A message that is begun alone and hangs does not hold up the messages that are to go alone
 // after the next rebalance.
 func TestHungHandlerDoesNotHoldUpOthersThatGoAlone(t *testing.T) {
@@ -385,6 +490,7 @@ func TestHungHandlerDoesNotHoldUpOthersThatGoAlone(t *testing.T) {
 	_ = r.wait(t)
 }
 
+// A handler that hangs and is left behind is no orderly end.
 func TestHungHandlerIsAnOwnerThatHasNotLeft(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 2)

@@ -2,6 +2,7 @@ package kafkasub
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type Consumer struct {
 	conf      config
 	processor dedup.Processor
 	counter   dedup.Counter // nil: attempts do not outlive the process
+	starter   string        // its name for this process
 	fencer    dedup.Fencer  // nil: the store keeps no positions
 	ran       atomic.Bool
 
@@ -52,7 +54,7 @@ func New(cfg kafka.ConsumerGroupConfig, p dedup.Processor, opts ...Option) (*Con
 	cfg.Brokers, cfg.Topics = slices.Clone(cfg.Brokers), slices.Clone(cfg.Topics)
 	c := &Consumer{group: cfg, conf: conf, processor: p, kept: map[place]keepsake{}}
 	if counter, ok := p.(dedup.Counter); ok && counter.Counts() {
-		c.counter = counter
+		c.counter, c.starter = counter, rand.Text()
 	}
 	if fencer := fencerOf(p); fencer != nil {
 		c.fencer = fencer

@@ -42,7 +42,7 @@ func (l *lane) overtaken(r dedup.Result) bool {
 	if l.partition.feed.fencer == nil || !errors.Is(r.Err, store.ErrLost) {
 		return false
 	}
-	l.log.Warn("the position of the partition was restarted; looking where to go on", "offset", l.queue.front().Position.Offset, "error", r.Err)
+	l.log.Warn("the position of the partition was restarted or has gone back; looking where to go on", "offset", l.queue.front().Position.Offset, "error", r.Err)
 	l.head = head{}
 	l.partition.beginAnew(l)
 	return true

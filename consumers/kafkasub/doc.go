@@ -22,6 +22,9 @@
 // lane uses one connection of the database, so the pool should have one for each lane of the
 // partitions that a process may be assigned.
 //
+// Each broker is asked over connections of its own. One that accepts them and does not answer holds up
+// the partitions that it leads, and all of them only while it coordinates the group.
+//
 //	the result of a message         what happens
 //	settled                         its offset may be committed once all before it are, the next one runs
 //	failed                          tried again after a delay, up to Policy.MaxAttempts; then buried
@@ -36,15 +39,20 @@
 //
 // Where the processor is a [dedup.Counter], attempts are counted in the store: they survive crashes
 // and new owners. A new owner learns the number with its own first failure, so a handler may see
-// Attempt 1 once more. Otherwise, and while the store cannot count, they are counted in memory, where they
-// survive a rebalance that leaves the partition with this process.
+// Attempt 1 once more, unless the owner before it has died. Otherwise, and while the store cannot count,
+// they are counted in memory, where they survive a rebalance that leaves the partition with this process.
 //
 // The store also knows whether the former owner of a partition has left it in order. If it has not,
 // it may have died of one of the messages it had in hand. Then as many messages as it can have had
-// are handled one at a time in the whole process, and that each one is begun is committed before. One
-// that was begun three times without an end is buried before its fourth start. So a message that
+// are handled one at a time in the whole process, and that each one is begun is committed before. Any
+// result takes that back, a message that is busy or meets an outage included: the process has survived it. One
+// that was begun three times and nobody has come back from is buried before its fourth start. So a message that
 // kills its process does so four times as a rule, the unexpected first time included, and its
-// neighbours are not suspected with it. Until those messages are done the partition is slow: two more commits for each.
+// neighbours are not suspected with it. A start stays counted until the message is settled where the
+// store cannot be reached from the result until the partition is given up, and where the handler
+// ignores its cancelled context and is left behind. Until those messages are done the partition is slow:
+// two more commits for each. An owner that leaves before they are done, and before the log is,
+// leaves the next one to be careful as well.
 //
 // # Positions
 //
@@ -103,8 +111,8 @@
 // With [WithLogger]: records that retention removed before they were read, with the offsets from and
 // to; a log that was made again or has become shorter; a partition that is silent although it has
 // records; a former owner that has not left in order; and every retry, refused commit and outage.
-// [Consumer.Assigned] tells positions, lag, which message is failing and when there was progress
-// last; [Consumer.Ready] whether the consumer is where it should be.
+// [Consumer.Assigned] tells positions, lag, which partition is failing and when it got on last, which it
+// does not behind a lane that hangs; [Consumer.Ready] whether the consumer is where it should be.
 //
 // # What it cannot promise
 //

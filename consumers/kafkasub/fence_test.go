@@ -410,22 +410,23 @@ func TestLostPositionDoesNotSpin(t *testing.T) {
 	})
 	l := &loser{fake: p}
 	r := run(t, newConsumer(t, groupConfig(b), l))
-	p.untilCalls(t, 2)
-	time.Sleep(time.Second)
+	p.untilCalls(t, 3)
 	r.stop(t)
-	if n := l.asked.Load(); n < 2 || n > 12 {
-		t.Errorf("the position was asked for %d times in a second, and the processor %d times", n, len(p.seen()))
+	calls := len(p.seen())
+	// The pause doubles from a tenth of a second, and is spread by half of itself.
+	if took := l.asked[2].Sub(l.asked[0]); calls > len(l.asked) || took < 150*time.Millisecond {
+		t.Errorf("the position was asked for %d times, the first three within %s, and the processor %d times", len(l.asked), took, calls)
 	}
 }
 
 type loser struct {
 	*fake
-	asked atomic.Int64
+	asked []time.Time // by the one feed
 }
 
 func (l *loser) Fenced() bool { return true }
 func (l *loser) Applied(context.Context, string, int) (store.Applied, error) {
-	l.asked.Add(1)
+	l.asked = append(l.asked, time.Now())
 	return store.Applied{Offset: -1}, nil
 }
 func (l *loser) RestartFence(context.Context, string, int, store.Applied, int64) (store.Applied, error) {

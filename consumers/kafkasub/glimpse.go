@@ -56,10 +56,7 @@ func (l *lookup) glimpse(ctx context.Context, at place, offset, end int64) (g gl
 
 // recordMessage is the message as a reader would have delivered it, but for its headers.
 func recordMessage(at place, r *protocol.Record) (m dedup.Message, err error) {
-	read := kafka.Message{Topic: at.topic, Partition: at.partition, Offset: r.Offset}
-	if r.Time.After(time.UnixMilli(0)) {
-		read.Time = r.Time.UTC()
-	}
+	read := kafka.Message{Topic: at.topic, Partition: at.partition, Offset: r.Offset, Time: recordTime(r)}
 	if read.Key, err = protocol.ReadAll(r.Key); err != nil {
 		return m, err
 	}
@@ -67,4 +64,12 @@ func recordMessage(at place, r *protocol.Record) (m dedup.Message, err error) {
 		return m, err
 	}
 	return message(read), nil
+}
+
+// recordTime is the time of the record as a reader would have delivered it: none where the log keeps -1.
+func recordTime(r *protocol.Record) (t time.Time) {
+	if r.Time.After(time.UnixMilli(0)) {
+		t = r.Time.UTC()
+	}
+	return t
 }

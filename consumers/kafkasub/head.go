@@ -13,7 +13,8 @@ type head struct {
 	spent    int       // attempts
 	failures int       // results in a row that did not settle it
 	due      time.Time // of the next try
-	started  bool      // its start is counted, and this process has survived it
+	begun    bool      // its start may be counted, and is to be taken back unless the process dies
+	cleared  bool      // it has failed in this process and has not ended it: its starts are not counted any more
 	counted  bool      // something of it is, which is to be forgotten once it is settled
 }
 

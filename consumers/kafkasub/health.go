@@ -21,10 +21,11 @@ type Partition struct {
 	// Failures counts the results in a row that did not settle a message, of the lane that has
 	// the most.
 	Failures int
-	// LastProgress is when a message was last settled or, with nothing left to settle, the broker
+	// LastProgress is when messages last moved Settled on or, with nothing left to settle, the broker
 	// was last asked and had nothing new, which it is every [WithSilence]. Before that it is when
-	// this process got the partition for the first time. An alarm on its age catches what hangs,
-	// whatever the reason.
+	// this process got the partition for the first time. What is settled behind a message that is not
+	// does not count, so an alarm on its age catches what hangs, whatever the reason, also beside
+	// lanes that get on.
 	LastProgress time.Time
 	// Paused tells that [Consumer.Pause] holds the partition.
 	Paused bool

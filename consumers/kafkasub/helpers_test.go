@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,6 +292,22 @@ func committed(t testing.TB, b *servers.Kfake, partition int32) int64 {
 		}
 	}
 	return -1
+}
+
+// countRequests makes the broker count the requests of a kind, and returns a function that waits until
+// so many more have come.
+func countRequests(b *servers.Kfake, kind kmsg.Key) (further func(t testing.TB, n int64)) {
+	var came atomic.Int64
+	b.Cluster.ControlKey(int16(kind), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster.KeepControl()
+		came.Add(1)
+		return nil, nil, false
+	})
+	return func(t testing.TB, n int64) {
+		t.Helper()
+		from := came.Load()
+		eventually(t, fmt.Sprintf("%d more requests of kind %s", n, kind.Name()), func() bool { return came.Load() >= from+n })
+	}
 }
 
 // recordAt reads the record at the offset.

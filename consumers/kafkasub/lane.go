@@ -84,6 +84,7 @@ func (l *lane) hand(intake, handlers context.Context, ms []dedup.Message) error 
 	began := time.Now()
 	results := l.process(handlers, ms)
 	l.pace(len(results), time.Since(began))
+	l.partition.suspicion.passed(results)
 	failed, err := l.settle(handlers, ms, results)
 	if err != nil || failed == nil || handlers.Err() != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/semel-dev/semel/consumers/kafkasub"
 	"github.com/semel-dev/semel/dedup"
@@ -51,7 +52,10 @@ func TestPauseHandsNothingOverAndKeepsTheGroupThroughARebalance(t *testing.T) {
 				}
 				return applied
 			})
-			r := run(t, newConsumer(t, groupConfig(b), each{p}, opts...))
+			cfg := groupConfig(b)
+			cfg.HeartbeatInterval = 10 * time.Millisecond
+			beats := countRequests(b, kmsg.Heartbeat)
+			r := run(t, newConsumer(t, cfg, each{p}, opts...))
 			<-entered
 			r.Pause()
 			r.Pause() // is paused already
@@ -73,12 +77,14 @@ func TestPauseHandsNothingOverAndKeepsTheGroupThroughARebalance(t *testing.T) {
 			down.Store(true)
 			r.Resume()
 			p.until(t, "attempts", func() bool { return count(p.calls, "n0") > 2 })
-			r.Pause() // holds retries too
-			calls := settledDown(p)
-			down.Store(false)
+			r.Pause()    // holds retries too
+			beats(t, 10) // of this process, which is in the group all the while: what was being handed over is
+			calls := len(p.seen())
+			beats(t, 10) // more than the longest delay of a retry
 			if got := len(p.seen()); got != calls {
 				t.Errorf("%d calls while paused", got-calls)
 			}
+			down.Store(false)
 			if r.Resume(); r.Paused() {
 				t.Error("paused after Resume")
 			}
@@ -87,18 +93,6 @@ func TestPauseHandsNothingOverAndKeepsTheGroupThroughARebalance(t *testing.T) {
 			r.stop(t)
 		})
 	}
-}
-
-// settledDown returns the number of calls once there are no more for some time.
-func settledDown(p *fake) int {
-	n := len(p.seen())
-	for quiet := 0; quiet < 5; quiet++ {
-		time.Sleep(20 * time.Millisecond)
-		if now := len(p.seen()); now != n {
-			n, quiet = now, 0
-		}
-	}
-	return n
 }
 
 func TestPauseBeforeRunAndShutdownWhilePaused(t *testing.T) {

@@ -221,14 +221,26 @@ func TestReaderThatIsSilentAlthoughTheLogGoesOnIsReplaced(t *testing.T) {
 	r.stop(t)
 }
 
+// looksAtTheEnd waits until the only partition was silent for so many times, and the log has been found to
+// end there each time, which counts as progress. Two times are enough to suspect it.
+func looksAtTheEnd(t *testing.T, r *running, n int) {
+	t.Helper()
+	for range n {
+		since := time.Now()
+		eventually(t, "a look at the end of the log", func() bool {
+			a := r.Assigned()
+			return len(a) == 1 && a[0].LastProgress.After(since)
+		})
+	}
+}
+
 func TestQuietPartitionIsNotMistakenForAFault(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, 1)
 	book, log := newLogBook(t)
 	p := newFake(always)
 	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithSilence(50*time.Millisecond)))
-	eventually(t, "the partition is assigned", func() bool { return len(r.Assigned()) == 1 })
-	time.Sleep(500 * time.Millisecond)
+	looksAtTheEnd(t, r, 4)
 	produce(t, b, 0, "m")
 	p.untilCalls(t, 1)
 	r.stop(t)
@@ -444,9 +456,9 @@ func TestOpenTransactionIsWaitedFor(t *testing.T) {
 	}
 	book, log := newLogBook(t)
 	p := newFake(always)
-	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithSilence(100*time.Millisecond)))
+	r := run(t, newConsumer(t, groupConfig(b), p, log, kafkasub.WithSilence(50*time.Millisecond)))
 	p.untilCalls(t, 1)
-	time.Sleep(500 * time.Millisecond)
+	looksAtTheEnd(t, r, 4)
 	if got := p.seen(); !slices.Equal(got, []string{"before"}) {
 		t.Errorf("handled %q while the transaction was open", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -15,65 +16,48 @@ import (
 
 // lookup asks the brokers what neither the group nor a reader can tell.
 type lookup struct {
-	topics    []string
-	timeout   time.Duration
-	transport *kafka.Transport
-	client    *kafka.Client
-	sockets   *sockets
-	slots     chan struct{} // taken by requests: each one under way has a connection of its own
+	topics  []string
+	timeout time.Duration
+	dialer  *kafka.Dialer
+	sockets *sockets      // to the leaders
+	others  *sockets      // to anyone
+	anyone  *line         // of the group's brokers that answers, for what each of them knows
+	finding chan struct{} // held by whoever asks for the leaders
+
+	mu      sync.Mutex
+	leaders map[place]*leader
+	lines   map[kafka.Broker]*leader
 }
 
 func newLookup(cfg kafka.ConsumerGroupConfig) *lookup {
-	s := newSockets()
-	t := &kafka.Transport{
-		Dial:           s.transportDial(cfg.Dialer),
-		ClientID:       cfg.Dialer.ClientID,
-		SASL:           cfg.Dialer.SASLMechanism,
-		DialTimeout:    cfg.Dialer.Timeout,
-		MetadataTopics: cfg.Topics,
-		Context:        s.ctx,
+	l := &lookup{
+		topics: cfg.Topics, timeout: cfg.Timeout, dialer: cfg.Dialer, sockets: newSockets(), others: newSockets(),
+		finding: make(chan struct{}, 1),
 	}
-	return &lookup{
-		topics:    cfg.Topics,
-		timeout:   cfg.Timeout,
-		transport: t,
-		client:    &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: t},
-		sockets:   s,
-		slots:     make(chan struct{}, 4),
-	}
+	l.others.detour = &detour{listed: cfg.Brokers}
+	l.anyone = l.newLine(l.others, cfg.Brokers...)
+	return l
 }
 
 func (l *lookup) close() {
-	l.transport.CloseIdleConnections()
 	l.sockets.cut()
-}
-
-// ask makes one request, within the group's network timeout. After an error the next one
-// begins with fresh metadata: a leader may have moved, or a topic come into being.
-func (l *lookup) ask(ctx context.Context, request func(context.Context) error) error {
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
+	l.others.cut()
+	l.anyone.close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, leader := range l.lines {
+		leader.close()
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	err := request(ctx)
-	if err != nil {
-		l.transport.CloseIdleConnections()
-	}
-	return err
 }
 
 // checkTopics returns an error unless every topic is there. It never makes one, which the group
 // protocol does by the way on brokers with automatic creation.
 func (l *lookup) checkTopics(ctx context.Context) error {
-	return l.ask(ctx, l.findTopics)
+	return l.anyone.ask(ctx, l.findTopics)
 }
 
-func (l *lookup) findTopics(ctx context.Context) error {
-	res, err := l.client.Metadata(ctx, &kafka.MetadataRequest{Topics: l.topics})
+func (l *lookup) findTopics(ctx context.Context, client *kafka.Client) error {
+	res, err := client.Metadata(ctx, &kafka.MetadataRequest{Topics: l.topics})
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the broker has closed the connection, as it does when it wants other credentials, TLS or none: %w", err)
 	}
@@ -94,8 +78,8 @@ func (l *lookup) findTopics(ctx context.Context) error {
 // bounds returns the offset of the first record in the log and the one behind the last, which
 // depends on the isolation: behind the last one, or before the first open transaction.
 func (l *lookup) bounds(ctx context.Context, at place, isolation kafka.IsolationLevel) (first, end int64, err error) {
-	err = l.ask(ctx, func(ctx context.Context) error {
-		res, err := l.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+	err = l.askLeader(ctx, at, func(ctx context.Context, client *kafka.Client) error {
+		res, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
 			Topics: map[string][]kafka.OffsetRequest{
 				at.topic: {kafka.FirstOffsetOf(at.partition), kafka.LastOffsetOf(at.partition)},
 			},
@@ -128,11 +112,11 @@ func (l *lookup) isControl(ctx context.Context, at place, offset int64) (control
 }
 
 // isSame tells whether the log still has the record that was read from it. It is taken for the
-// same as long as nothing speaks against it: when it has been removed, or never had a time.
+// same as long as nothing speaks against it: when it has been removed, or when neither has a time.
 func (l *lookup) isSame(ctx context.Context, at place, read dedup.Position) (same bool, err error) {
 	same = true
 	if read.Time.IsZero() {
-		return same, nil
+		return same, nil // nothing has been read yet
 	}
 	err = l.batches(ctx, at, read.Offset, func(batch protocol.RecordReader) error {
 		for {
@@ -144,7 +128,7 @@ func (l *lookup) isSame(ctx context.Context, at place, read dedup.Position) (sam
 				return err
 			}
 			if record.Offset == read.Offset {
-				same = record.Time.Equal(read.Time)
+				same = positionTime(recordTime(record)).Equal(read.Time)
 			}
 		}
 	})
@@ -154,9 +138,9 @@ func (l *lookup) isSame(ctx context.Context, at place, read dedup.Position) (sam
 // batches calls f with the batch that holds the offset and perhaps others. It makes no call if there is
 // nothing at the offset or behind it.
 func (l *lookup) batches(ctx context.Context, at place, offset int64, f func(protocol.RecordReader) error) error {
-	return l.ask(ctx, func(ctx context.Context) error {
+	return l.askLeader(ctx, at, func(ctx context.Context, client *kafka.Client) error {
 		// The smallest sizes: a broker always returns the first batch whole.
-		res, err := l.client.Fetch(ctx, &kafka.FetchRequest{
+		res, err := client.Fetch(ctx, &kafka.FetchRequest{
 			Topic: at.topic, Partition: at.partition, Offset: offset,
 			MinBytes: 1, MaxBytes: 1, MaxWait: l.timeout / 2,
 		})

@@ -27,19 +27,13 @@ func message(m kafka.Message) dedup.Message {
 			headers[i] = dedup.Header{Key: h.Key, Value: h.Value}
 		}
 	}
-	at := m.Time
-	if at.IsZero() {
-		// The log keeps no times. Its coordinates still tell its records apart, only not from
-		// those of a log that is made again, and one without a key can be given up.
-		at = time.UnixMilli(0)
-	}
 	return dedup.Message{
 		Position: dedup.Position{
 			Broker:    "kafka",
 			Log:       m.Topic,
 			Partition: m.Partition,
 			Offset:    m.Offset,
-			Time:      at,
+			Time:      positionTime(m.Time),
 		},
 		Topic:   m.Topic,
 		Key:     m.Key,
@@ -47,6 +41,16 @@ func message(m kafka.Message) dedup.Message {
 		Body:    m.Value,
 		Attempt: 1,
 	}
+}
+
+// positionTime is the time of a record for its coordinates.
+func positionTime(t time.Time) time.Time {
+	if t.IsZero() {
+		// The log keeps no times. Its coordinates still tell its records apart, only not from
+		// those of a log that is made again, and one without a key can be given up.
+		return time.UnixMilli(0)
+	}
+	return t
 }
 
 // markerShaped says that a record has the bytes of a transaction marker: as key its version, 0,

@@ -25,6 +25,7 @@ type partition struct {
 	known   map[int64]head // heads of the last generation, by their offset
 
 	counter   dedup.Counter // nil: nobody counts
+	starter   string        // that this process is
 	member    string        // that this generation is
 	owner     string        // the name under which it has entered
 	entered   atomic.Bool
@@ -43,7 +44,7 @@ func newPartition(g *generation, at place, start int64) *partition {
 	kept := g.known(at)
 	p := &partition{
 		at: at, conf: &g.conf, commits: g.commits, log: g.logAt(at), fail: g.fail, known: kept.heads,
-		counter: g.counter, member: fmt.Sprintf("%s/%d", g.gen.MemberID, g.gen.ID),
+		counter: g.counter, starter: g.starter, member: fmt.Sprintf("%s/%d", g.gen.MemberID, g.gen.ID),
 		tracker: newTracker(g.conf.prefetch), room: make(chan struct{}, 1),
 	}
 	p.settled.Store(-1)
@@ -88,12 +89,13 @@ func (p *partition) settle(l *lane, numbers []uint64) {
 	if len(numbers) == 0 {
 		return
 	}
-	p.progress.Store(time.Now().UnixNano())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.unsettled -= len(numbers)
 	p.tracker.finish(numbers)
-	p.advance()
+	if p.advance() { // else it waits behind one that is not settled, and lanes that get on must not hide that
+		p.progress.Store(time.Now().UnixNano())
+	}
 	// The feed is woken for more than one place, or it and a lane would take turns at every message.
 	if p.full && p.tracker.free() > len(p.tracker.ring)/4 {
 		p.full = false
@@ -104,10 +106,13 @@ func (p *partition) settle(l *lane, numbers []uint64) {
 	}
 }
 
-func (p *partition) advance() {
-	if next, again, moved := p.tracker.advance(); moved {
+// advance reports whether there is nothing unsettled any more before something that is settled.
+func (p *partition) advance() bool {
+	next, again, moved := p.tracker.advance()
+	if moved {
 		p.reached(next, again)
 	}
+	return moved
 }
 
 // reached is called with the lock held, so that commits hears of a new log before its records.

@@ -22,7 +22,7 @@ func (f *feed) read(ctx context.Context, position int64) int64 {
 	defer replace(nil)
 	s := newSockets()
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: f.group.Brokers, Dialer: s.dialer(f.group.Dialer),
+		Brokers: f.look.leaderFirst(f.at, f.group.Brokers), Dialer: s.dialer(f.group.Dialer),
 		Topic: f.at.topic, Partition: f.at.partition,
 		QueueCapacity: f.conf.ahead(), ReadLagInterval: -1,
 		MinBytes: f.conf.minBytes, MaxBytes: f.conf.maxBytes, MaxWait: f.conf.maxWait,

@@ -84,8 +84,8 @@ func (l *lookup) keeping(ctx context.Context) (all []keeping, err error) {
 			ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{"retention.ms", "cleanup.policy"},
 		})
 	}
-	err = l.ask(ctx, func(ctx context.Context) error {
-		res, err := l.client.DescribeConfigs(ctx, req)
+	err = l.anyone.ask(ctx, func(ctx context.Context, client *kafka.Client) error {
+		res, err := client.DescribeConfigs(ctx, req)
 		if err != nil {
 			return err
 		}

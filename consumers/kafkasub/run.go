@@ -51,6 +51,7 @@ type run struct {
 
 func newRun(c *Consumer, ctx context.Context) *run {
 	r := &run{Consumer: c, ctx: ctx, look: newLookup(c.group), sockets: newSockets(), leaving: make(chan struct{})}
+	r.sockets.detour = &detour{listed: c.group.Brokers, coordinator: true}
 	r.intake, r.stop = context.WithCancel(ctx)
 	return r
 }

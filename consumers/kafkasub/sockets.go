@@ -20,6 +20,7 @@ const readLimit = time.Minute
 type sockets struct {
 	ctx    context.Context
 	cancel context.CancelFunc
+	detour *detour // nil: whatever is dialled is meant
 
 	mu   sync.Mutex
 	open map[*socket]struct{}
@@ -99,15 +100,21 @@ func (s *sockets) dial(ctx context.Context, d *kafka.Dialer, network, addr strin
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
+	if s.detour != nil && !s.detour.admits(addr) {
+		return nil, errNoAnswer
+	}
 	dial := d.DialFunc
 	if dial == nil {
 		dial = (&net.Dialer{LocalAddr: d.LocalAddr, FallbackDelay: d.FallbackDelay, KeepAlive: d.KeepAlive}).DialContext
 	}
 	conn, err := dial(ctx, network, addr)
+	if s.detour != nil {
+		s.detour.dialled(addr, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	c := &socket{Conn: conn, all: s}
+	c := &socket{Conn: conn, all: s, addr: addr}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -121,6 +128,8 @@ func (s *sockets) dial(ctx context.Context, d *kafka.Dialer, network, addr strin
 type socket struct {
 	net.Conn
 	all     *sockets
+	addr    string
+	judged  atomic.Bool // whether the broker answers
 	bounded atomic.Bool // the client has set a deadline for reads
 }
 
@@ -130,7 +139,11 @@ func (c *socket) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.judge(true)
+	}
+	return n, err
 }
 
 func (c *socket) SetDeadline(t time.Time) error {
@@ -143,7 +156,15 @@ func (c *socket) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
+// judge says that the broker has answered, or that there will be no answer, whichever comes first.
+func (c *socket) judge(answer bool) {
+	if d := c.all.detour; d != nil && !c.judged.Load() && !c.judged.Swap(true) {
+		d.heard(c.addr, answer)
+	}
+}
+
 func (c *socket) Close() error {
+	c.judge(false)
 	c.all.mu.Lock()
 	delete(c.all.open, c)
 	c.all.mu.Unlock()

@@ -15,8 +15,9 @@ import (
 const maxStarts = 3
 
 // suspicion is what a partition is under whose former owner has not left in order: it may have
-// died of a message. Then each message is begun alone, and that it was begun is committed
-// before; whoever comes after a further death finds the count.
+// died of a message. Then each message is begun alone, and that it was begun is committed before.
+// Whatever the result is, it shows that the process has survived, and the start is taken back. So
+// whoever comes after a further death finds those starts that nobody has come back from.
 type suspicion struct {
 	// messages is how many are yet to be handled like this: those that the dead owner may have had
 	// in hand.
@@ -38,11 +39,29 @@ func (s *suspicion) begin(prefetch, lanes int) {
 
 func (s *suspicion) active() bool { return s.messages.Load() > 0 && s.repeats.Load() > 0 }
 
+// over says that none of what the dead owner had in hand lies ahead: all of it has been handled, or
+// everything in the log is settled. A log that could not be read yet says nothing.
+func (s *suspicion) over(settled, end int64) bool {
+	return s.messages.Load() <= 0 || settled >= 0 && settled >= end
+}
+
 func (s *suspicion) settled(o dedup.Outcome) {
 	if o == dedup.Duplicate {
 		s.repeats.Add(-1)
 	} else {
 		s.messages.Add(-1)
+	}
+}
+
+// passed counts what is settled after the duplicates have become too many to go on one at a time.
+func (s *suspicion) passed(results []dedup.Result) {
+	if s.messages.Load() <= 0 {
+		return
+	}
+	for i := range results {
+		if results[i].Outcome.Settled() {
+			s.settled(results[i].Outcome)
+		}
 	}
 }
 
@@ -60,12 +79,14 @@ func (l *lane) handAlone(intake, handlers context.Context, ms []dedup.Message) e
 	if !l.gate.pass(intake) {
 		return nil
 	}
-	if !l.head.started {
-		// Once in a process is enough: a message that has failed here has not killed it.
-		switch starts, err := l.start(handlers, ms[0]); {
+	// A message that has failed here has run and has not killed: its attempts bound it. One that was
+	// busy, or met an outage, may not even have run, so it is counted each time.
+	if !l.head.cleared {
+		switch starts, err := l.start(handlers, &ms[0]); {
 		case err != nil:
 			return l.notStarted(handlers, err)
 		case starts > maxStarts:
+			l.survive(handlers, ms[0]) // it does not run
 			others()
 			ms[0].Attempt = max(ms[0].Attempt, starts-1)
 			return l.giveUp(intake, handlers, ms[0], deadly(starts-1))
@@ -76,29 +97,52 @@ func (l *lane) handAlone(intake, handlers context.Context, ms []dedup.Message) e
 	if err != nil {
 		return err
 	}
-	others()
 	if failed == nil {
 		l.partition.suspicion.settled(results[0].Outcome)
-	} else if handlers.Err() == nil {
-		return l.decide(intake, handlers, *failed)
+		return nil
 	}
-	return nil
+	if handlers.Err() != nil {
+		return nil // the partition takes the start back when it is left
+	}
+	l.survive(handlers, ms[0]) // before another one may end the process
+	others()
+	return l.decide(intake, handlers, *failed)
 }
 
 func deadly(n int) error {
-	return fmt.Errorf("the process may have died of it %d times: it was begun %d times and neither settled nor failed", n, n)
+	return fmt.Errorf("the process may have died of it %d times: it was begun %d times and nobody came back from it", n, n)
 }
 
-// start counts that the head is begun.
-func (l *lane) start(ctx context.Context, m dedup.Message) (starts int, err error) {
+// start counts that the head is begun. What others have counted of its attempts comes in here.
+func (l *lane) start(ctx context.Context, m *dedup.Message) (starts int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
-	starts, err = l.counter.Start(ctx, m)
+	tally, err := l.counter.Start(ctx, *m, l.partition.starter)
 	if dedup.IsPermanent(err) {
-		err = nil // it cannot be told from others, and so it will not be handled either
+		return 0, nil // it cannot be told from others, and so it will not be handled either
 	}
-	l.head.started, l.head.counted = err == nil, true
-	return starts, err
+	l.head.begun, l.head.counted = true, true // perhaps even on an error
+	if err != nil {
+		return 0, err
+	}
+	l.head.spent = max(l.head.spent, tally.Spent)
+	m.Attempt = l.head.spent + 1
+	return tally.Starts, nil
+}
+
+// survive takes the start of the head back. Where that fails, the next start of it in this process adds
+// nothing, and it is tried again then, and when the partition is left.
+func (l *lane) survive(ctx context.Context, m dedup.Message) {
+	if !l.head.begun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, countLimit)
+	defer cancel()
+	if err := l.counter.Survive(ctx, m, l.partition.starter); err != nil {
+		l.log.Info("the start of a message that has not ended the process cannot be taken back yet", "offset", m.Position.Offset, "error", err)
+		return
+	}
+	l.head.begun = false
 }
 
 // notStarted is an outage: a message that cannot be counted must not run.
