@@ -26,9 +26,9 @@ func (g *TxGuard[TTx]) processBatch(ctx context.Context, ms []Message) (results 
 	if err != nil {
 		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
 	}
-	defer func() { g.reach.note(ctx, scope, ms, results) }()
 	room := g.takeRoom(len(ms))
 	defer g.giveRoom(room)
+	defer func() { g.note(ctx, scope, ms, room.places, results) }()
 	results = make([]Result, 0, len(ms))
 	for i := range ms {
 		if err := g.identify(scope, &ms[i], placeAt(room.places, i), &room.ids[i]); err != nil {
@@ -47,6 +47,10 @@ func (g *TxGuard[TTx]) processBatch(ctx context.Context, ms []Message) (results 
 func (g *TxGuard[TTx]) batch(ctx context.Context, room *room, ids []identified, results []Result) []Result {
 	if len(ids) == 0 {
 		return results
+	}
+	if g.fences != nil {
+		g.known.settled(room.places, results) // of parts that were committed before this one
+		g.known.tell(room.places[len(results):])
 	}
 	statuses, culprit, r := g.together(ctx, room, ids)
 	if r.Outcome == Applied {

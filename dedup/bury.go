@@ -34,9 +34,15 @@ func (g *TxGuard[TTx]) bury(ctx context.Context, m Message, reason error) Result
 	if err != nil {
 		return Result{Failed, store.FaultHandler, err}
 	}
+	if id.mark.Place != nil {
+		id.mark.Place.Known, _ = g.known.before(id.mark.Place)
+	}
 	for tries := 0; ; tries++ {
 		r := g.tryBury(ctx, id, reason)
 		if !g.again(ctx, r, tries) {
+			if id.mark.Place != nil {
+				g.known.settled([]store.Place{*id.mark.Place}, []Result{r})
+			}
 			return r
 		}
 	}
@@ -48,7 +54,7 @@ func (g *TxGuard[TTx]) tryBury(ctx context.Context, id identified, reason error)
 	if err != nil {
 		return g.failed(ctx, err, g.marks.Fault(err))
 	}
-	state := store.Dead
+	state, key := store.Dead, id.mark.Key
 	if refused(statuses[0]) {
 		// The key's own mark is taken, or was; the letter is marked by what else tells it apart.
 		_ = unit.Rollback(ctx)
@@ -60,19 +66,31 @@ func (g *TxGuard[TTx]) tryBury(ctx context.Context, id identified, reason error)
 	defer func() { _ = unit.Rollback(ctx) }() // does nothing after the commit
 	switch statuses[0] {
 	case store.Seen:
-		return Result{Outcome: Duplicate}
+		if g.fences == nil {
+			return Result{Outcome: Duplicate}
+		}
+		return g.conclude(ctx, unit, Duplicate) // Where a position is kept it passes duplicates, too.
 	case store.Blocked:
 		state = store.Waiting
 	}
-	if err := g.burier.BuryTx(ctx, unit.Tx(), g.letter(id, state, reason)); err != nil {
+	letter := g.letter(id, state, reason)
+	if state == store.Quarantined {
+		letter.Key = key // it is still the same message, and what it causes has the same ids
+	}
+	if err := g.burier.BuryTx(ctx, unit.Tx(), letter); err != nil {
 		return g.failed(ctx, err, unit.Fault(err))
 	}
+	return g.conclude(ctx, unit, Buried)
+}
+
+// conclude commits what makes the outcome.
+func (g *TxGuard[TTx]) conclude(ctx context.Context, unit store.Unit[TTx], o Outcome) Result {
 	limited, cancel := g.commitContext(ctx)
 	defer cancel()
 	if end, err := unit.Commit(limited); end != store.Committed {
 		return g.notCommitted(ctx, end, err)
 	}
-	return Result{Outcome: Buried}
+	return Result{Outcome: o}
 }
 
 var errWaits = errors.New("not tried: its ordering key is parked")

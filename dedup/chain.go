@@ -10,11 +10,16 @@ import (
 // connection. Between two messages a transaction may already be open: the end of the
 // last one has begun and marked it.
 type chain[TTx any] struct {
-	guard  *TxGuard[TTx]
+	guard   *TxGuard[TTx]
+	places  []store.Place // of the messages
+	results []Result      // as far as there are
+	noted   int           // so many of them are in what the guard knows of positions
+
 	unit   store.Unit[TTx] // nil where nothing is open
 	status store.Status    // of the mark of the message that is next
 	// What a message needs for as long as it runs, so that it is not allocated for each.
 	this  [1]identified
+	next  identified
 	mark  [1]store.Mark
 	given [1]Message
 	runs  runs
@@ -39,8 +44,7 @@ func (c *chain[TTx]) try(ctx context.Context, following *identified) Result {
 	}
 	switch c.status {
 	case store.Seen:
-		c.pass(ctx, following)
-		return Result{Outcome: Duplicate}
+		return c.pass(ctx, following)
 	case store.Mismatched, store.Late:
 		c.rollback(ctx)
 		return refusal(c.status, id)
@@ -81,6 +85,9 @@ func (c *chain[TTx]) begin(ctx context.Context, id *identified) error {
 	if c.unit != nil {
 		return nil
 	}
+	if c.places != nil {
+		c.know(id.mark.Place)
+	}
 	unit, statuses, err := c.guard.marks.Begin(ctx, c.only(id))
 	if err != nil {
 		return err
@@ -98,6 +105,9 @@ func (c *chain[TTx]) end(ctx context.Context, following *identified) (store.End,
 		c.unit = nil
 		return end, err
 	}
+	if c.places != nil {
+		c.knowNext(following.mark.Place)
+	}
 	end, statuses, err := c.unit.Next(limited, c.only(following))
 	if err == nil {
 		c.status = statuses[0]
@@ -112,13 +122,36 @@ func (c *chain[TTx]) end(ctx context.Context, following *identified) (store.End,
 }
 
 // pass leaves a message that is done already. Nothing was written for it, so however its
-// transaction ends, it is a duplicate.
-func (c *chain[TTx]) pass(ctx context.Context, following *identified) {
+// transaction ends, it is a duplicate: where it fails, the following message begins anew and meets
+// whatever is wrong. A position has passed it only with the commit, though.
+func (c *chain[TTx]) pass(ctx context.Context, following *identified) Result {
 	if following == nil && c.guard.fences == nil {
 		c.rollback(ctx)
-		return
+		return Result{Outcome: Duplicate}
 	}
-	_, _ = c.end(ctx, following) // where it fails, the following message begins anew and meets whatever is wrong
+	if end, err := c.end(ctx, following); end != store.Committed && c.guard.fences != nil {
+		return c.guard.notCommitted(ctx, end, err)
+	}
+	return Result{Outcome: Duplicate}
+}
+
+// know tells the place of the message that is to begin what is known of its position.
+func (c *chain[TTx]) know(p *store.Place) (asked bool) {
+	done := len(c.results)
+	c.guard.known.settled(c.places[c.noted:done], c.results[c.noted:done])
+	c.noted = done
+	p.Known, asked = c.guard.known.before(p)
+	return asked
+}
+
+// knowNext does so for the message that begins with the commit of this one, which counts then. Behind
+// a pooler the two may be on different servers.
+func (c *chain[TTx]) knowNext(p *store.Place) {
+	this := c.this[0].mark.Place
+	same := haveOnePosition(this, p)
+	if same && this.Known > 0 || c.know(p) && same {
+		p.Known = max(this.Known, this.Offset+1)
+	}
 }
 
 func (c *chain[TTx]) rollback(ctx context.Context) {

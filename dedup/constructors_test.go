@@ -52,7 +52,8 @@ func TestConstructors(t *testing.T) {
 		{tx(s, "c\x00", id, h), `dedup: consumer "c\x00": the consumer's name "c\x00" is not plain text: use UTF-8 without control characters`},
 		{tx(s, strings.Repeat("c", 201), id, h), `dedup: consumer "` + strings.Repeat("c", 40) + `": the consumer's name has 201 bytes where 200 are the most: "` + strings.Repeat("c", 40) + `"`},
 		{tx(s, "c", id, h, nil), `dedup: consumer "c": an option is nil`},
-		{tx(s, "c", id, h, dedup.WithCommitLimit(0)), `dedup: consumer "c": WithCommitLimit(0s): the limit must be above zero`},
+		{tx(s, "c", id, h, dedup.WithCommitLimit(0)), `dedup: consumer "c": WithCommitLimit(0s): 1ms is the least, and seconds are usual; past it an outcome is unknown`},
+		{tx(s, "c", id, h, dedup.WithCommitLimit(time.Millisecond-1)), `dedup: consumer "c": WithCommitLimit(999.999µs): 1ms is the least, and seconds are usual; past it an outcome is unknown`},
 		{tx(s, "c", id, h, dedup.WithConflictRetries(-1)), `dedup: consumer "c": WithConflictRetries(-1): zero is the least`},
 
 		{lease(nil, "c", id, nothing), `dedup: consumer "c": the store is nil`},

@@ -2,6 +2,8 @@ package dedup
 
 import (
 	"context"
+
+	"github.com/semel-dev/semel/store"
 )
 
 // Counts implements [Counter]: whether the store counts attempts.
@@ -17,12 +19,21 @@ func (g *TxGuard[TTx]) Spend(ctx context.Context, m Message) (int, error) {
 }
 
 // Start implements [Counter].
-func (g *TxGuard[TTx]) Start(ctx context.Context, m Message) (int, error) {
+func (g *TxGuard[TTx]) Start(ctx context.Context, m Message, starter string) (store.Tally, error) {
 	id, err := g.counted(ctx, m)
 	if err != nil {
-		return 0, err
+		return store.Tally{}, err
 	}
-	return g.attempts.Start(ctx, id.mark.Scope, id.mark.Key)
+	return g.attempts.Start(ctx, id.mark.Scope, id.mark.Key, starter)
+}
+
+// Survive implements [Counter].
+func (g *TxGuard[TTx]) Survive(ctx context.Context, m Message, starter string) error {
+	id, err := g.counted(ctx, m)
+	if err != nil {
+		return err
+	}
+	return g.attempts.Survive(ctx, id.mark.Scope, id.mark.Key, starter)
 }
 
 // Forget implements [Counter].

@@ -234,7 +234,10 @@ func TestIdsUnderAFence(t *testing.T) {
 			panic("now and then")
 		}
 		return dedup.FromHeader("id")(m)
-	}, dedup.Forever, insert)
+	}, dedup.Forever, func(ctx context.Context, tx pgxTx, m dedup.Message) error {
+		store.RunFrom(ctx).NextID()
+		return insert(ctx, tx, m)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

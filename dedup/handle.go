@@ -23,7 +23,7 @@ func handleEach[TTx any](h TxHandlerFunc[TTx], limit time.Duration) handling[TTx
 	return func(ctx context.Context, tx TTx, ms []Message, rs *runs) (int, error) {
 		for i := range ms {
 			err := contain(ctx, limit, func(ctx context.Context) error {
-				run := store.NewRun(ms[i].whence())
+				run := ms[i].run()
 				*rs = append(*rs, run)
 				return h(store.WithRun(ctx, run), tx, ms[i])
 			})

@@ -70,7 +70,8 @@ func (g *TxGuard[TTx]) given(ms []Message, ids []identified) []Message {
 		if key := ids[i].mark.Key; key != (store.Key{}) {
 			m.origin = store.Origin{Consumer: g.consumer, Key: key}
 		} else {
-			m.originOf = g.find // few handlers ask
+			// Few handlers ask. What it is to a guard around this one is of no account here.
+			m.origin, m.originOf = store.Origin{}, g.find
 		}
 	}
 	return ms
@@ -87,6 +88,12 @@ func (g *TxGuard[TTx]) originOf(m *Message) store.Origin {
 
 // describe adds what a mark may have besides its key.
 func (g *TxGuard[TTx]) describe(id *identified, place *store.Place) {
+	// First, because the functions may panic: without its place a message could not even be buried.
+	if place != nil {
+		p := &id.m.Position
+		*place = store.Place{Log: p.Log, Partition: p.Partition, Offset: p.Offset, Epoch: id.m.Epoch}
+		id.mark.Place = place
+	}
 	if g.config.fingerprint != nil {
 		if content := g.config.fingerprint(*id.m); content != nil {
 			id.mark.Fingerprint = store.DigestKey(content).ID
@@ -96,11 +103,6 @@ func (g *TxGuard[TTx]) describe(id *identified, place *store.Place) {
 		if order := g.config.order(*id.m); len(order) > 0 {
 			id.order, id.mark.Order = order, store.OrderID(order)
 		}
-	}
-	if place != nil {
-		p := &id.m.Position
-		*place = store.Place{Log: p.Log, Partition: p.Partition, Offset: p.Offset, Epoch: id.m.Epoch}
-		id.mark.Place = place
 	}
 }
 
@@ -133,7 +135,7 @@ func seal(ids []identified) {
 }
 
 func isFollowed(p, next *store.Place) bool {
-	return next != nil && next.Log == p.Log && next.Partition == p.Partition && next.Epoch == p.Epoch && next.Offset > p.Offset
+	return next != nil && haveOnePosition(p, next) && next.Offset > p.Offset
 }
 
 // identifyAnyhow is for a message that may have no key: its place in the log keeps it from being

@@ -66,6 +66,10 @@ func Composite(parts ...KeyFunc) KeyFunc {
 		var text []byte
 		for i, part := range parts {
 			k, err := part(m)
+			if err == nil && len(k.text) == 0 {
+				// Else all messages without it would be one.
+				err = fmt.Errorf("%w: key function %d of Composite returned the zero Key", ErrNoKey, i+1)
+			}
 			if err != nil {
 				return Key{}, err
 			}

@@ -77,6 +77,14 @@ func (m *Message) whence() store.Origin {
 	return m.origin
 }
 
+// run is a new run of the handler for the message, which must stay where it is.
+func (m *Message) run() *store.Run {
+	if m.origin.IsZero() && m.originOf != nil {
+		return store.NewRunOf(m.whence)
+	}
+	return store.NewRun(m.origin)
+}
+
 // FencingToken is the token of the lease under which a [Guard] runs the handler: hand it
 // to whatever can refuse a smaller one after a larger one. Zero under a [TxGuard], whose
 // transaction needs none.

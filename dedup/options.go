@@ -31,6 +31,11 @@ func (f txOption) applyTx(c *txConfig) { f(c) }
 // in the middle of it would leave the outcome unknown. The default is 15 seconds. It must
 // be above the store's limit on lock waits, because the next message's mark may travel
 // with the COMMIT.
+//
+// Handlers that queue their statements (pgstore's Queued) have them run within this limit, those of a batch
+// all together. Past it the message is [Unknown], and will be whenever it comes again, so it blocks
+// its partition. Keep the store's statement limit below this one: a single statement that is too slow then
+// fails its message, which is given up after its attempts like any other.
 func WithCommitLimit(limit time.Duration) TxOption {
 	return txOption(func(c *txConfig) { c.commitLimit = limit })
 }
@@ -85,8 +90,8 @@ func newTxConfig(opts []TxOption) (txConfig, error) {
 		o.applyTx(&c)
 	}
 	switch {
-	case c.commitLimit <= 0:
-		return c, fmt.Errorf("WithCommitLimit(%s): the limit must be above zero", c.commitLimit)
+	case c.commitLimit < time.Millisecond:
+		return c, fmt.Errorf("WithCommitLimit(%s): 1ms is the least, and seconds are usual; past it an outcome is unknown", c.commitLimit)
 	case c.conflicts < 0:
 		return c, fmt.Errorf("WithConflictRetries(%d): zero is the least", c.conflicts)
 	case c.handlerLimited && c.handlerLimit <= 0:

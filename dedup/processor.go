@@ -12,7 +12,7 @@ import (
 //
 // What else a guard can do ([EachProcessor] and the interfaces below) consumers find by asking its
 // type. A wrapper around a guard that hides one of them loses it without a word, so it embeds the
-// guard and overrides what it means to.
+// guard and overrides what it means to; whoever only wants to watch needs none ([WithObserver]).
 //
 // A Processor is safe for concurrent use. It never acknowledges anything; the consumer
 // does, after an outcome that is settled and only then.
@@ -64,7 +64,9 @@ type Keeper interface{ Keep() time.Duration }
 // Fencer is a processor that may keep, with the effects, the position of the last message applied
 // of each partition. Consumers of logs that are read in order ask it where to begin. A message
 // whose Epoch is not the fence's any more fails with [store.FaultBusy] and [store.ErrLost]: the
-// position was restarted, and whoever works on it asks again.
+// position was restarted, and whoever works on it asks again. So does one that comes after the
+// server has lost what was applied, in a failover or a restore; the position moves no further
+// until it was asked for again.
 type Fencer interface {
 	// Fenced is false where no positions are kept; the other methods must not be called then.
 	Fenced() bool
@@ -83,9 +85,13 @@ type Counter interface {
 	// Spend adds a failed attempt and returns how many the message has had, in all processes. Its
 	// starts are forgotten: whoever fails has not ended its process.
 	Spend(ctx context.Context, m Message) (int, error)
-	// Start adds a start of a message that may have ended a process, and returns how many it has
-	// had. It has committed when it returns.
-	Start(ctx context.Context, m Message) (int, error)
+	// Start adds a start of a message that may have ended a process, and returns what is counted of
+	// it then. It has committed when it returns. Starter is a name for this process, another one in
+	// each run; its start counts once however often it is repeated.
+	Start(ctx context.Context, m Message, starter string) (store.Tally, error)
+	// Survive takes that start back: the message has ended somehow, and the process has not. It
+	// does nothing where there is none any more.
+	Survive(ctx context.Context, m Message, starter string) error
 	// Forget is for a message that is settled after Spend or Start.
 	Forget(ctx context.Context, m Message) error
 	// Enter says that owner works on a partition from now on. Orderly is false where the one before

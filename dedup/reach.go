@@ -19,17 +19,17 @@ type reach struct {
 	store store.Retention
 
 	mu     sync.Mutex
-	newest map[reachKey]time.Time // not told yet
+	newest map[partitionKey]time.Time // not told yet
 	told   time.Time
 }
 
-type reachKey struct {
+type partitionKey struct {
 	log       string
 	partition int
 }
 
 func newReach(s store.Retention) *reach {
-	return &reach{store: s, newest: map[reachKey]time.Time{}}
+	return &reach{store: s, newest: map[partitionKey]time.Time{}}
 }
 
 // note takes in the settled messages, and tells the store if it is time to.
@@ -62,7 +62,7 @@ func (r *reach) add(ms []Message, results []Result) []store.Reach {
 				newest = at
 			}
 		}
-		r.raise(reachKey{first.Log, first.Partition}, newest)
+		r.raise(partitionKey{first.Log, first.Partition}, newest)
 		ms = ms[n:]
 	}
 	if len(r.newest) == 0 || time.Since(r.told) < reachEvery {
@@ -77,7 +77,7 @@ func (r *reach) add(ms []Message, results []Result) []store.Reach {
 	return due
 }
 
-func (r *reach) raise(k reachKey, at time.Time) {
+func (r *reach) raise(k partitionKey, at time.Time) {
 	if before, ok := r.newest[k]; !ok || at.After(before) {
 		r.newest[k] = at
 	}
@@ -87,6 +87,6 @@ func (r *reach) putBack(due []store.Reach) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range due {
-		r.raise(reachKey{d.Log, d.Partition}, d.Newest)
+		r.raise(partitionKey{d.Log, d.Partition}, d.Newest)
 	}
 }

@@ -40,6 +40,7 @@ type TxGuard[TTx any] struct {
 	keyless  bool // the fences decide alone
 	find     func(*Message) store.Origin
 	fences   store.Fences
+	known    known
 	attempts store.Attempts
 	reach    *reach
 	rooms    sync.Pool // of *room
@@ -89,6 +90,9 @@ func newTx[TTx any](s store.Marks[TTx], consumer string, key KeyFunc, keep time.
 	if r, ok := s.(store.Retention); ok && keep < Forever {
 		g.reach = newReach(r)
 	}
+	if config.fingerprint != nil && g.keyless {
+		return nil, fmt.Errorf("dedup: consumer %q: WithFingerprint: %T keeps positions and no keys, so nothing would be compared", consumer, s)
+	}
 	if config.order != nil && g.burier == nil {
 		return nil, fmt.Errorf("dedup: consumer %q: WithParking: %T keeps no dead letters, so it cannot keep what waits behind one", consumer, s)
 	}
@@ -127,36 +131,32 @@ func (g *TxGuard[TTx]) processEach(ctx context.Context, ms []Message) []Result {
 	if err != nil {
 		return []Result{g.failed(ctx, err, g.marks.Fault(err))}
 	}
-	c := chain[TTx]{guard: g}
+	c := chain[TTx]{guard: g, places: g.places(len(ms)), results: make([]Result, 0, len(ms))}
 	// Only a handler that ends its goroutine leaves a transaction open here.
 	defer func() { c.rollback(ctx) }()
 
-	results := make([]Result, 0, len(ms))
-	defer func() { g.reach.note(ctx, scope, ms, results) }()
-	places := g.places(len(ms))
-	var next identified
-	keyErr := g.identify(scope, &ms[0], placeAt(places, 0), &next)
+	defer func() { g.note(ctx, scope, ms, c.places, c.results) }()
+	keyErr := g.identify(scope, &ms[0], placeAt(c.places, 0), &c.next)
 	for i := range ms {
 		thisErr := keyErr
-		c.this[0] = next
+		c.this[0] = c.next
 		if thisErr != nil {
 			c.rollback(ctx)
-			results = append(results, Result{Failed, store.FaultHandler, thisErr})
-			return results
+			return append(c.results, Result{Failed, store.FaultHandler, thisErr})
 		}
 		var following *identified
 		if i+1 < len(ms) {
-			if keyErr = g.identify(scope, &ms[i+1], placeAt(places, i+1), &next); keyErr == nil {
-				following = &next
+			if keyErr = g.identify(scope, &ms[i+1], placeAt(c.places, i+1), &c.next); keyErr == nil {
+				following = &c.next
 			}
 		}
 		r := c.do(ctx, following)
-		results = append(results, r)
+		c.results = append(c.results, r)
 		if !r.Outcome.Settled() {
-			return results
+			return c.results
 		}
 	}
-	return results
+	return c.results
 }
 
 // failed makes a Result of an error, in the light of the caller's context.

@@ -12,6 +12,9 @@ type Place struct {
 	Record ID
 	// Epoch is that of the fence, as [Fences].Applied told it.
 	Epoch int64
+	// Known is one more than the last offset of the partition that was seen committed in this epoch,
+	// by whoever has the message. Zero: nothing is known.
+	Known int64
 }
 
 // Applied is how far a consumer has come in one partition of a log: everything up to Offset has
@@ -33,6 +36,12 @@ type Applied struct {
 //
 // The row also fences: whoever begins while another transaction moves the same position waits for
 // it, as with a mark. A place with another epoch than the position's is refused with [ErrLost].
+//
+// So is a place that knows of more than the position does, on whichever side of the position it lies:
+// the server has lost what was committed, as a replica has that was promoted before it had
+// everything, and a server that was restored. Were the message taken, the position would pass over
+// what was lost, and nothing could bring that back. Whoever is refused asks Applied and reads again
+// from there.
 type Fences interface {
 	// Keyless is true where places decide alone, so that marks need no key.
 	Keyless() bool

@@ -32,9 +32,9 @@ func (o Origin) ID() ID {
 // from the message, and so that whoever waits for those rows is woken after the commit.
 // It carries no transaction.
 type Run struct {
-	origin Origin
-
 	mu     sync.Mutex
+	origin Origin
+	find   func() Origin // instead of the origin, until it is needed
 	events int
 	after  []func()
 }
@@ -43,15 +43,22 @@ type Run struct {
 // many messages at once, in which an ordinal would depend on how they were batched.
 func NewRun(origin Origin) *Run { return &Run{origin: origin} }
 
+// NewRunOf is [NewRun] for an origin that costs something to find: find is called when the first id is
+// asked for, and not at all by the many handlers that ask for none.
+func NewRunOf(find func() Origin) *Run { return &Run{find: find} }
+
 // NextID returns the id of the next event of this run: it follows from the message and
 // the event's ordinal, so a handler that runs again emits the same ids in the same order.
 // It reports false in a run for many messages, where every event needs an id of its own.
 func (r *Run) NextID() (ID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.find != nil {
+		r.origin, r.find = r.find(), nil
+	}
 	if r.origin.IsZero() {
 		return ID{}, false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.events++
 	return ChildID(r.origin.ID(), "#"+strconv.Itoa(r.events)), true
 }

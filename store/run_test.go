@@ -156,3 +156,27 @@ func TestTheContextCarriesTheRun(t *testing.T) {
 		t.Error("the inner run does not hide the outer one")
 	}
 }
+
+func TestAnOriginIsFoundOnceAndOnlyWhereAnIDIsAskedFor(t *testing.T) {
+	found := 0
+	find := func() store.Origin { found++; return someOrigin }
+	run := store.NewRunOf(find)
+	run.AfterCommit(func() {})
+	run.Committed()
+	if found != 0 {
+		t.Error("the origin was looked for where nobody had asked for an id")
+	}
+	known := store.NewRun(someOrigin)
+	for range 3 {
+		id, ok := run.NextID()
+		if want, _ := known.NextID(); !ok || id != want {
+			t.Errorf("the id is %s, want %s", id, want)
+		}
+	}
+	if found != 1 {
+		t.Errorf("the origin was looked for %d times", found)
+	}
+	if _, ok := store.NewRunOf(func() store.Origin { return store.Origin{} }).NextID(); ok {
+		t.Error("there is an id without an origin")
+	}
+}

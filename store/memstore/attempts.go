@@ -11,8 +11,10 @@ var _ store.Attempts = (*Store)(nil)
 
 // tally is what was counted of a message.
 type tally struct {
-	spent, started int
-	at             time.Time
+	store.Tally
+	begun   bool // the last start was not taken back
+	starter string
+	at      time.Time
 }
 
 // tenure is who entered a partition last, and whether he has left in order.
@@ -23,17 +25,26 @@ type tenure struct {
 
 // Spend implements [store.Attempts].
 func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, scope, key, func(t *tally) *int { t.started = 0; return &t.spent })
+	t, err := s.count(ctx, scope, key, func(t *tally) {
+		t.Spent++
+		t.Starts, t.begun = 0, false
+	})
+	return t.Spent, err
 }
 
 // Start implements [store.Attempts].
-func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, scope, key, func(t *tally) *int { return &t.started })
+func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key, starter string) (store.Tally, error) {
+	return s.count(ctx, scope, key, func(t *tally) {
+		if !t.begun || t.starter != starter {
+			t.Starts++
+		}
+		t.begun, t.starter = true, starter
+	})
 }
 
-func (s *Store) count(ctx context.Context, scope store.Scope, key store.Key, which func(*tally) *int) (int, error) {
+func (s *Store) count(ctx context.Context, scope store.Scope, key store.Key, change func(*tally)) (store.Tally, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, failf(store.FaultCanceled, "count an attempt: %w", err)
+		return store.Tally{}, failf(store.FaultCanceled, "count an attempt: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,9 +55,22 @@ func (s *Store) count(ctx context.Context, scope store.Scope, key store.Key, whi
 		s.tallies[k] = t
 	}
 	t.at = time.Now()
-	n := which(t)
-	*n++
-	return *n, nil
+	change(t)
+	return t.Tally, nil
+}
+
+// Survive implements [store.Attempts].
+func (s *Store) Survive(ctx context.Context, scope store.Scope, key store.Key, starter string) error {
+	if err := ctx.Err(); err != nil {
+		return failf(store.FaultCanceled, "take a start back: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tallies[markKey{scope, key}]; t != nil && t.begun && t.starter == starter {
+		t.Starts--
+		t.begun = false
+	}
+	return nil
 }
 
 // Forget implements [store.Attempts].

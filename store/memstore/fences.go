@@ -104,6 +104,9 @@ func (s *Store) moveFence(ctx context.Context, tx *Tx, k fenceKey, marks []store
 		if p.Epoch != before.Epoch {
 			return failf(store.FaultBusy, "%s: epoch %d where it is %d: %w", k.lock(), p.Epoch, before.Epoch, store.ErrLost)
 		}
+		if committed := p.Known - 1; before.Offset < committed {
+			return failf(store.FaultBusy, "%s: it is at %d and %d was committed: %w", k.lock(), before.Offset, committed, store.ErrLost)
+		}
 		if p.Offset <= before.Offset || met[p.Offset] {
 			statuses[i] = store.Seen
 		}

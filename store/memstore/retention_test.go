@@ -49,7 +49,7 @@ func TestCountsGoWhenNothingWasAddedForLong(t *testing.T) {
 		}
 		time.Sleep(29 * day)
 		wantPurged(t, s, memstore.Purged{})
-		if _, err := s.Start(t.Context(), scopes["an hour"], keys["an hour"]); err != nil {
+		if _, err := s.Start(t.Context(), scopes["an hour"], keys["an hour"], "process"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(29 * day)

@@ -15,23 +15,33 @@ var _ store.Attempts = (*Store)(nil)
 // Spend implements [store.Attempts]. Where its answer is lost, the failure may have been counted,
 // and counts again when the caller repeats it: a message is given up one attempt too early
 // rather than never.
-func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, pgsql.Spend, scope, key)
-}
-
-// Start implements [store.Attempts].
-func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, pgsql.Start, scope, key)
-}
-
-// count is one statement, which commits by itself. Rivals wait for each other at the row, so
-// each of them gets a number of its own.
-func (s *Store) count(ctx context.Context, sql string, scope store.Scope, key store.Key) (n int, err error) {
-	err = s.scanRow(ctx, []any{&n}, pgsql.In(s.schema, sql), int32(scope), uuidOf(key), key.Timed)
+//
+// It is one statement, which commits by itself. Rivals wait for each other at the row, so each of
+// them gets a number of its own.
+func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (n int, err error) {
+	err = s.scanRow(ctx, []any{&n}, pgsql.In(s.schema, pgsql.Spend), int32(scope), uuidOf(key), key.Timed)
 	if err != nil {
 		return 0, fmt.Errorf("pgstore: count an attempt at %s: %w", key.ID, s.own(err))
 	}
 	return n, nil
+}
+
+// Start implements [store.Attempts], in one statement like Spend.
+func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key, starter string) (t store.Tally, err error) {
+	err = s.scanRow(ctx, []any{&t.Spent, &t.Starts}, pgsql.In(s.schema, pgsql.Start), int32(scope), uuidOf(key), key.Timed, starter)
+	if err != nil {
+		return store.Tally{}, fmt.Errorf("pgstore: count a start of %s: %w", key.ID, s.own(err))
+	}
+	return t, nil
+}
+
+// Survive implements [store.Attempts].
+func (s *Store) Survive(ctx context.Context, scope store.Scope, key store.Key, starter string) error {
+	_, err := s.exec(ctx, pgsql.In(s.schema, pgsql.Survive), int32(scope), uuidOf(key), key.Timed, starter)
+	if err != nil {
+		return fmt.Errorf("pgstore: take the start of %s back: %w", key.ID, s.own(err))
+	}
+	return nil
 }
 
 // Forget implements [store.Attempts].

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"crypto/rand"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,10 @@ func TestAttemptsAreCounted(t *testing.T) {
 		return func() (int, error) { return s.Spend(ctx, scope, key) }
 	}
 	start := func(key store.Key) func() (int, error) {
-		return func() (int, error) { return s.Start(ctx, scope, key) }
+		return func() (int, error) {
+			tally, err := s.Start(ctx, scope, key, rand.Text())
+			return tally.Starts, err
+		}
 	}
 	count(spend(scope, plain), 1)
 	count(spend(scope, plain), 2)

@@ -51,7 +51,7 @@ func (s *Store) revive(ctx context.Context, id int64) (*unit, store.DeadLetter, 
 // takeDead removes a letter in the transaction. The letter is locked first and its ordering key
 // afterwards, here and in [Store.DiscardDead].
 func (s *Store) takeDead(ctx context.Context, tx pgx.Tx, id int64) (store.DeadLetter, error) {
-	if _, err := tx.Exec(ctx, pgsql.LimitWaits, s.sql.lockTimeout); err != nil {
+	if _, err := tx.Exec(ctx, s.sql.limitWaits, s.sql.lockTimeout); err != nil {
 		return store.DeadLetter{}, err
 	}
 	rows, err := tx.Query(ctx, pgsql.In(s.schema, pgsql.LockDead), id)

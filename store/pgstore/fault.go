@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 var (
@@ -39,16 +38,13 @@ func (s *Store) own(err error) error {
 	if !errors.As(err, &pg) {
 		return err
 	}
-	switch pg.Code {
-	case "3F000", "42P01", "42703", "42883":
-		return &setupError{err, fmt.Sprintf("the tables in schema %s are missing or older than this package: run pgstore.Migrate with a role that may create them", s.schema)}
-	case "42501":
-		return &setupError{err, fmt.Sprintf("the role needs USAGE on schema %s and SELECT, INSERT, UPDATE, DELETE on its tables", s.schema)}
-	case "57014":
-		// A statement_timeout below the limit on lock waits ends the wait for a rival.
+	switch fault, hint := pgsql.OwnFault(s.schema, pg.Code); fault {
+	case store.FaultSetup:
+		return &setupError{err, hint}
+	case store.FaultBusy:
 		return &canceledError{err}
-	case "26000", "42P05":
-		return fmt.Errorf("%w: prepared statements do not survive this pooler: set DefaultQueryExecMode to pgx.QueryExecModeExec", err)
+	case store.FaultOutage:
+		return fmt.Errorf("%w: %s: set DefaultQueryExecMode to pgx.QueryExecModeExec", err, hint)
 	}
 	return err
 }
@@ -86,52 +82,27 @@ func (s *Store) Fault(err error) store.Fault {
 	return store.FaultHandler
 }
 
-// serverFault judges by SQLSTATE, for statements of ours and of handlers alike; 0 where
-// the code alone says nothing.
+// serverFault judges an error of the server, of statements of ours and of handlers alike; 0 where
+// it alone says nothing. Beyond the code, pgx knows where in the server it was made and on which table,
+// so that two cases are told for a handler's statement as well.
 func (s *Store) serverFault(err error) store.Fault {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return 0
 	}
-	switch pg.Code {
-	case "40001", "40P01":
-		return store.FaultConflict
-	case "0A000":
+	switch {
+	case pg.Code == "0A000" && pg.Routine == "RevalidateCachedQuery":
 		// After a change of a table's shape a cached plan fails once; pgx has dropped it by now.
 		// The message would be in the server's language.
-		if pg.Routine == "RevalidateCachedQuery" {
-			return store.FaultConflict
-		}
-	case "23514":
+		return store.FaultConflict
+	case pg.Code == "23514" && pg.SchemaName == s.config.schema && strings.HasPrefix(pg.TableName, "marks_timed"):
 		// A partition was attached between the choice of the default partition and the
 		// insert. A handler's own check constraint has another table.
-		if pg.SchemaName == s.config.schema && strings.HasPrefix(pg.TableName, "marks_timed") {
-			return store.FaultConflict
-		}
-	case "55P03":
-		return store.FaultBusy
-	case "25P03":
-		// The handler was idle in the transaction for longer than the server allows. It would
-		// be next time, too, so it must not look like an outage that passes.
-		return store.FaultHandler
-	case "26000", "42P05":
-		return store.FaultOutage
-	case "25006":
-		// Read-only: a replica, or a primary that is being demoted.
-		return store.FaultOutage
-	case "57P01", "57P02", "57P03":
-		return store.FaultOutage
+		return store.FaultConflict
 	}
-	switch pg.Code[:min(2, len(pg.Code))] {
-	case "08", "53", "58":
-		return store.FaultOutage
-	}
-	return 0
+	return pgsql.Fault(pg.Code)
 }
 
 func isConnectionError(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, pgconn.ErrConnClosed) || pgconn.SafeToRetry(err)
+	return pgsql.IsNetworkError(err) || errors.Is(err, pgconn.ErrConnClosed) || pgconn.SafeToRetry(err)
 }

@@ -98,17 +98,3 @@ func TestFault(t *testing.T) {
 		}
 	}
 }
-
-func TestEndsTx(t *testing.T) {
-	t.Parallel()
-	for sql, want := range map[string]bool{
-		"commit": true, "COMMIT AND CHAIN": true, "\n;end": true, "abort": true, "rollback": true, "rollback work": true,
-		"rollback;": true, "rollback prepared 'x'": true, "prepare transaction 'x'": true,
-		"": false, "rollback to a": false, "Rollback Transaction To a": false, "prepare transactions as select 1": false,
-		"commitment": false, "select 1": false, "savepoint commit": false, "insert into commit values (1)": false,
-	} {
-		if got := endsTx(sql); got != want {
-			t.Errorf("endsTx(%q) is %t, want %t", sql, got, want)
-		}
-	}
-}

@@ -85,7 +85,11 @@ func readMoved(results pgx.BatchResults, p *pgsql.Position) error {
 }
 
 func (m *marking) settleFence(ctx context.Context, q querier, p *pgsql.Position) error {
-	if !p.Moved {
+	if p.Moved {
+		if err := p.Reaches(); err != nil {
+			return err
+		}
+	} else {
 		at, err := m.s.readFence(ctx, q, p.Scope, p.Last.Log, p.Last.Partition)
 		if err != nil {
 			return err
@@ -126,19 +130,15 @@ func (f Fenced) Applied(ctx context.Context, scope store.Scope, log string, part
 
 // RestartFence implements [store.Fences].
 func (f Fenced) RestartFence(ctx context.Context, scope store.Scope, log string, partition int, expected store.Applied, offset int64) (store.Applied, error) {
-	next := store.Applied{Offset: offset, Epoch: expected.Epoch + 1}
-	err := func() error {
-		if offset < -1 {
-			return fmt.Errorf("offset %d: -1 is the least, and means that nothing is applied", offset)
-		}
+	next, err := pgsql.Restart(expected, offset)
+	if err == nil {
 		var epoch int64
-		err := f.scanRow(ctx, []any{&epoch}, pgsql.In(f.schema, pgsql.RestartFence),
+		err = f.scanRow(ctx, []any{&epoch}, pgsql.In(f.schema, pgsql.RestartFence),
 			int32(scope), []byte(log), int32(partition), offset, next.Epoch, expected.Epoch, expected.Offset)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("it is not at %d in epoch %d any more: %w", expected.Offset, expected.Epoch, store.ErrLost)
-		}
-		return err
-	}()
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = pgsql.NotThere(expected)
+	}
 	if err != nil {
 		return store.Applied{}, fmt.Errorf("pgstore: restart the position of %s/%d: %w", log, partition, f.own(err))
 	}

@@ -38,6 +38,11 @@ func (f FencedQueued) Begin(ctx context.Context, marks []store.Mark) (store.Unit
 	return &queuedUnit{u, &pgx.Batch{}}, statuses, nil
 }
 
+// MarkTx implements [store.TxMarker] by position, as Begin does.
+func (f FencedQueued) MarkTx(ctx context.Context, tx pgx.Tx, marks []store.Mark) ([]store.Status, error) {
+	return f.fence.MarkTx(ctx, tx, marks)
+}
+
 // Revive implements [store.Reviver].
 func (f FencedQueued) Revive(ctx context.Context, id int64) (store.Unit[*pgx.Batch], store.DeadLetter, error) {
 	u, letter, err := f.revive(ctx, id)

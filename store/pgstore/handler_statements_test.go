@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -88,17 +88,16 @@ func TestCachedPlanIsAConflictOnce(t *testing.T) {
 	wantEffects(t, pool, 2)
 }
 
-// A deadline of the handler's own closes the connection and is the handler's failure.
+// A deadline of the handler's own closes the connection and is the handler's failure. The server may not have
+// noticed by then, and go on with the statement and hold the mark, so each message has its own.
 func TestHandlersOwnDeadline(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
-	s := newStore(t, pool)
+	s, name := newStore(t, pool), named("message %d")
 	r := newGuard(t, s, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		_, err := tx.Exec(ctx, "select pg_sleep(60)")
+		_, err := tx.Exec(untilAsleep(t, pool, ctx, tx), "select pg_sleep(60)")
 		return err
-	}).Process(t.Context(), message("m"))
+	}).Process(t.Context(), message(name()))
 	wantOutcome(t, r, dedup.Failed, store.FaultHandler)
 
 	// Also where it makes an error of its own of it, or passes over it: the message would
@@ -107,24 +106,69 @@ func TestHandlersOwnDeadline(t *testing.T) {
 		for _, ask := range []func(ctx context.Context, tx pgx.Tx){
 			func(ctx context.Context, tx pgx.Tx) { _, _ = tx.Exec(ctx, "select pg_sleep(60)") },
 			func(ctx context.Context, tx pgx.Tx) { _ = tx.QueryRow(ctx, "select pg_sleep(60)").Scan(new(any)) },
+			func(ctx context.Context, tx pgx.Tx) {
+				if inner, err := tx.Begin(t.Context()); err == nil { // the deadline is that of the statement alone
+					_, _ = inner.Exec(ctx, "select pg_sleep(60)")
+				}
+			},
 		} {
 			r = newGuard(t, s, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
-				limited, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-				defer cancel()
-				ask(limited, tx)
+				ask(untilAsleep(t, pool, ctx, tx), tx)
 				_ = addEffect(ctx, tx, m)
 				return own
-			}).Process(t.Context(), message("m"))
+			}).Process(t.Context(), message(name()))
 			wantOutcome(t, r, dedup.Failed, store.FaultHandler)
 		}
 	}
+	wantEffects(t, pool, 0)
+}
 
+func TestHandlerWhoseMessageIsCanceled(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	s := newStore(t, pool)
 	ctx, cancel := context.WithCancel(t.Context())
-	r = newGuard(t, s, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+	r := newGuard(t, s, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 		cancel()
 		return addEffect(ctx, tx, m)
 	}).Process(ctx, message("m"))
 	wantOutcome(t, r, dedup.Failed, store.FaultCanceled)
 	wantOutcome(t, newGuard(t, s, addEffect).Process(t.Context(), message("m")), dedup.Applied, 0)
 	wantEffects(t, pool, 1)
+}
+
+// untilAsleep is a context whose deadline passes when the server has begun to sleep for the transaction,
+// however long it takes until then.
+func untilAsleep(t *testing.T, pool *pgxpool.Pool, ctx context.Context, tx pgx.Tx) context.Context {
+	t.Helper()
+	limited := &deadline{ctx, make(chan struct{})}
+	pid := int32(tx.Conn().PgConn().PID())
+	var watcher sync.WaitGroup
+	t.Cleanup(watcher.Wait)
+	watcher.Go(func() {
+		defer close(limited.passed)
+		await(t, func() bool {
+			var sleeps bool
+			err := pool.QueryRow(ctx, "select wait_event = 'PgSleep' from pg_stat_activity where pid = $1", pid).Scan(&sleeps)
+			return err == nil && sleeps
+		})
+	})
+	return limited
+}
+
+// deadline is a context that ends of its deadline when somebody says so.
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d *deadline) Done() <-chan struct{} { return d.passed }
+
+func (d *deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }

@@ -107,7 +107,7 @@ func awaitGone(t *testing.T, pool *pgxpool.Pool, pid int32) {
 // await asks the server again and again, because it gives no signal.
 func await(t *testing.T, ready func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !ready() {
 		if time.Now().After(deadline) {
 			t.Error("what was waited for did not come")

@@ -23,6 +23,8 @@ type lentTx struct {
 	real pgx.Tx
 	// last is the context of the last statement that was sent.
 	last context.Context
+	// refused is the error of a statement that would have ended the transaction.
+	refused error
 }
 
 var _ pgx.Tx = (*lentTx)(nil)
@@ -46,7 +48,11 @@ func (tx *lentTx) Begin(ctx context.Context) (pgx.Tx, error) {
 	if err := tx.makeReal(ctx); err != nil {
 		return nil, err
 	}
-	return tx.real.Begin(ctx)
+	inner, err := tx.real.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return savepoint{inner, tx}, nil
 }
 
 // LargeObjects gives access to large objects in this transaction.
@@ -65,7 +71,7 @@ func (tx *lentTx) LargeObjects() pgx.LargeObjects {
 // makeReal lets pgx begin a transaction whose BEGIN is an empty statement, inside the one
 // that is open.
 func (tx *lentTx) makeReal(ctx context.Context) (err error) {
-	if err := tx.usable(ctx); err != nil {
+	if err := tx.usable(ctx, ""); err != nil {
 		return err
 	}
 	if tx.real == nil {
@@ -75,59 +81,62 @@ func (tx *lentTx) makeReal(ctx context.Context) (err error) {
 }
 
 func (tx *lentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := tx.usable(ctx); err != nil {
+	if err := tx.usable(ctx, sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	return tx.conn.Exec(ctx, sql, args...)
 }
 
 func (tx *lentTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := tx.usable(ctx); err != nil {
-		return refused(err).Query()
+	if err := tx.usable(ctx, sql); err != nil {
+		return answerAll(err).Query()
 	}
 	return tx.conn.Query(ctx, sql, args...)
 }
 
 func (tx *lentTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := tx.usable(ctx); err != nil {
-		return refused(err).QueryRow()
+	if err := tx.usable(ctx, sql); err != nil {
+		return answerAll(err).QueryRow()
 	}
 	return tx.conn.QueryRow(ctx, sql, args...)
 }
 
 func (tx *lentTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if err := tx.usable(ctx); err != nil {
+	if err := tx.usableFor(ctx, b); err != nil {
 		return pgx.FailedBatchResults(b, err)
-	}
-	if beginsTx(b) {
-		return pgx.FailedBatchResults(b, fmt.Errorf("pgstore: begin: %w", store.ErrTxControl))
 	}
 	return tx.conn.SendBatch(ctx, b)
 }
 
 func (tx *lentTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
-	if err := tx.usable(ctx); err != nil {
+	if err := tx.usable(ctx, ""); err != nil {
 		return 0, err
 	}
 	return tx.conn.CopyFrom(ctx, table, columns, src)
 }
 
 func (tx *lentTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := tx.usable(ctx); err != nil {
+	if err := tx.usable(ctx, sql); err != nil {
 		return nil, err
 	}
 	return tx.conn.Prepare(ctx, name, sql)
 }
 
 // Conn returns the connection, for what a transaction has no method for. Ending the
-// transaction through it is noticed and reported, but cannot be undone. It must not be
-// kept: after the end the connection is somebody else's.
+// transaction through it is noticed and reported, but cannot be undone, and where a new one is open
+// afterwards it is not even noticed. It must not be kept: after the end the connection is somebody else's.
 func (tx *lentTx) Conn() *pgx.Conn { return tx.conn }
 
 // usable refuses a transaction that has ended, and one that the handler has ended itself with
-// SQL of its own: what came now would take effect at once, outside of any transaction.
-func (tx *lentTx) usable(ctx context.Context) error {
+// SQL of its own: what came now would take effect at once, outside of any transaction. It refuses a text
+// that would do that.
+func (tx *lentTx) usable(ctx context.Context, sql string) error {
 	switch {
+	case endsTx(sql):
+		// ROLLBACK AND CHAIN would leave a transaction open in which nothing of this one is. A handler
+		// that passes over the error has meant what it said, so it is not committed either.
+		tx.refused = fmt.Errorf("pgstore: %.40q: %w", sql, store.ErrTxControl)
+		return tx.refused
 	case tx.ended:
 		return pgx.ErrTxClosed
 	case tx.conn.PgConn().TxStatus() == 'I':
@@ -139,6 +148,22 @@ func (tx *lentTx) usable(ctx context.Context) error {
 	return nil
 }
 
+// usableFor is usable for all that a batch holds.
+func (tx *lentTx) usableFor(ctx context.Context, b *pgx.Batch) error {
+	if err := tx.usable(ctx, ""); err != nil {
+		return err
+	}
+	if beginsTx(b) {
+		return fmt.Errorf("pgstore: begin: %w", store.ErrTxControl)
+	}
+	for _, query := range b.QueuedQueries {
+		if err := tx.usable(ctx, query.SQL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // outOfTime tells a connection that pgx closed because a statement's deadline had passed from
 // one that was lost. A context that was merely canceled says nothing: that is what a deferred
 // cancel leaves behind.
@@ -146,5 +171,5 @@ func (tx *lentTx) outOfTime() bool {
 	return tx.conn.IsClosed() && tx.last != nil && errors.Is(tx.last.Err(), context.DeadlineExceeded)
 }
 
-// refused answers every query with an error.
-func refused(err error) pgx.BatchResults { return pgx.FailedBatchResults(&pgx.Batch{}, err) }
+// answerAll answers every query with an error.
+func answerAll(err error) pgx.BatchResults { return pgx.FailedBatchResults(&pgx.Batch{}, err) }

@@ -61,7 +61,7 @@ func TestEndingByStatementIsNoticed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := tx.Exec(ctx, sql); err != nil {
+			if _, err := tx.Conn().Exec(ctx, sql); err != nil {
 				t.Fatal(err)
 			}
 			// What it does now would stand by itself, outside of any transaction.

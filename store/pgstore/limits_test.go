@@ -49,11 +49,42 @@ func TestLimitsOfTheTransaction(t *testing.T) {
 	}
 }
 
+// A letter that runs again runs under the same limits, whichever view it is revived by.
+func TestLimitsOfARevivedLetter(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t)
+	s := newStore(t, pool, pgstore.WithLockWait(3*time.Second), pgstore.WithStatementLimit(41*time.Second), pgstore.WithIdleLimit(42*time.Second))
+	u := begin(t, s, plainMark(scopeOf(t, s), "m"))
+	if err := s.BuryTx(t.Context(), u.Tx(), store.DeadLetter{Consumer: "consumer", State: store.Dead}); err != nil {
+		t.Fatal(err)
+	}
+	end, err := u.Commit(t.Context())
+	wantEnd(t, end, err, store.Committed)
+	letters, err := s.ListDead(t.Context(), store.LetterFilter{}, 0, 1)
+	if err != nil || len(letters) != 1 {
+		t.Fatal(letters, err)
+	}
+	for name, view := range map[string]store.Reviver[pgx.Tx]{"keys": s, "positions": s.Fenced(), "both": s.FencedMarks()} {
+		unit, _, err := view.Revive(t.Context(), letters[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var limits string
+		err = unit.Tx().QueryRow(t.Context(), "select concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))").Scan(&limits)
+		if err != nil || limits != "3s 41s 42s" {
+			t.Errorf("%s: the limits are %q, %v", name, limits, err)
+		}
+		if err := unit.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A handler that exceeds a limit has failed; its message comes again and nothing of it stays.
 func TestHandlerThatExceedsALimit(t *testing.T) {
 	t.Parallel()
 	pool := migrated(t)
-	s := newStore(t, pool, pgstore.WithStatementLimit(50*time.Millisecond), pgstore.WithIdleLimit(100*time.Millisecond))
+	limits := map[string]pgstore.Option{"statement": pgstore.WithStatementLimit(50 * time.Millisecond), "idle": pgstore.WithIdleLimit(100 * time.Millisecond)}
 	for name, wait := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"statement": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "select pg_sleep(30)"); return err },
 		"idle": func(ctx context.Context, tx pgx.Tx) error {
@@ -66,7 +97,7 @@ func TestHandlerThatExceedsALimit(t *testing.T) {
 			return nil
 		},
 	} {
-		g := newGuard(t, s, func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
+		g := newGuard(t, newStore(t, pool, limits[name]), func(ctx context.Context, tx pgx.Tx, m dedup.Message) error {
 			if err := addEffect(ctx, tx, m); err != nil {
 				return err
 			}

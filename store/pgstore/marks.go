@@ -69,10 +69,10 @@ type marking struct {
 	careful bool
 
 	status    []store.Status
-	groups    []markGroup
+	groups    []pgsql.Group
 	positions []pgsql.Position
 	ordered   []store.Scope // the scopes whose parked keys are looked at
-	parked    []parkedKey
+	parked    map[pgsql.ParkedKey]bool
 	// one holds the status of a single mark, so that the common case allocates no slice.
 	one [1]store.Status
 }

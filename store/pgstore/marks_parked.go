@@ -1,36 +1,24 @@
 package pgstore
 
 import (
-	"slices"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // queueParked asks which of the ordering keys are parked, and holds those that are, behind the marks
 // and in their round trip: a rival for whose mark this transaction waited may have parked one.
 func (m *marking) queueParked(b *pgx.Batch) {
-	for i := range m.marks {
-		if !m.marks[i].Order.IsZero() && !slices.Contains(m.ordered, m.marks[i].Scope) {
-			m.ordered = append(m.ordered, m.marks[i].Scope)
+	// Which marks are new is not known yet, so all are asked for.
+	for _, o := range pgsql.OrdersOf(m.marks, func(int) bool { return true }) {
+		orders := make(pgtype.FlatArray[pgtype.UUID], len(o.IDs))
+		for n, id := range o.IDs {
+			orders[n] = pgtype.UUID{Bytes: id, Valid: true}
 		}
+		m.ordered = append(m.ordered, o.Scope)
+		b.Queue(m.s.sql.parked, int32(o.Scope), orders)
 	}
-	for _, scope := range m.ordered {
-		var orders pgtype.FlatArray[pgtype.UUID]
-		for i := range m.marks {
-			if mark := &m.marks[i]; mark.Scope == scope && !mark.Order.IsZero() {
-				orders = append(orders, pgtype.UUID{Bytes: mark.Order, Valid: true})
-			}
-		}
-		b.Queue(m.s.sql.parked, int32(scope), orders)
-	}
-}
-
-type parkedKey struct {
-	scope store.Scope
-	order store.ID
 }
 
 // readParked takes the answers.
@@ -46,7 +34,10 @@ func (m *marking) readParked(results pgx.BatchResults) error {
 				rows.Close()
 				return err
 			}
-			m.parked = append(m.parked, parkedKey{scope, order})
+			if m.parked == nil {
+				m.parked = map[pgsql.ParkedKey]bool{}
+			}
+			m.parked[pgsql.ParkedKey{Scope: scope, Order: order}] = true
 		}
 		if err := rows.Err(); err != nil {
 			return err
@@ -55,13 +46,4 @@ func (m *marking) readParked(results pgx.BatchResults) error {
 	return nil
 }
 
-// block turns what is new and belongs to a parked key.
-func (m *marking) block() {
-	for _, k := range m.parked {
-		for i := range m.marks {
-			if m.status[i] == store.New && m.marks[i].Scope == k.scope && m.marks[i].Order == k.order {
-				m.status[i] = store.Blocked
-			}
-		}
-	}
-}
+func (m *marking) block() { pgsql.Block(m.marks, m.status, m.parked) }

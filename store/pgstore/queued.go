@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +18,14 @@ import (
 // set on a queued query (its Exec, Query and QueryRow) are called and their errors fail the
 // message; a transaction that has one costs a round trip more, because COMMIT then waits
 // for them. What is queued must not end the transaction; a statement that would is refused,
-// unless it hides behind a comment or another statement.
+// unless it stands behind another one in the same text.
+//
+// What is queued runs while the guard waits for COMMIT, within its limit (dedup.WithCommitLimit). A
+// message whose statements take longer than that is unknown each time, as in an outage: it is neither
+// done nor given up, and what comes behind it in its partition waits. A batch is a transaction, so the limit
+// holds for the statements of all its messages together. Give the store a [WithStatementLimit] below the
+// commit limit, so that a statement that hangs fails its message instead; and let handlers that work for
+// seconds have the [Store].
 type Queued struct{ *Store }
 
 var (
@@ -111,37 +117,4 @@ func (u *queuedUnit) flush(ctx context.Context) (*pgx.Batch, error) {
 		return &pgx.Batch{}, u.conn.SendBatch(ctx, b).Close()
 	}
 	return b, nil
-}
-
-// beginsTx: results that have failed beforehand are the only way to see whether a batch
-// would begin a transaction of its own, and with it get the right to end ours.
-func beginsTx(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, store.ErrTxControl).Tx() != nil }
-
-// endsTx looks at the first words of a statement.
-func endsTx(sql string) bool {
-	word, rest := cutWord(sql)
-	second, rest := cutWord(rest)
-	switch {
-	case strings.EqualFold(word, "commit"), strings.EqualFold(word, "end"), strings.EqualFold(word, "abort"):
-		return true
-	case strings.EqualFold(word, "prepare"):
-		return strings.EqualFold(second, "transaction")
-	case strings.EqualFold(word, "rollback"):
-		if strings.EqualFold(second, "work") || strings.EqualFold(second, "transaction") {
-			second, _ = cutWord(rest)
-		}
-		return !strings.EqualFold(second, "to") // a savepoint
-	}
-	return false
-}
-
-// cutWord splits off what comes before the next character that is no letter.
-func cutWord(sql string) (word, rest string) {
-	sql = strings.TrimLeft(sql, " \t\r\n;")
-	for i := range len(sql) {
-		if c := sql[i] | 0x20; c < 'a' || c > 'z' {
-			return sql[:i], sql[i:]
-		}
-	}
-	return sql, ""
 }

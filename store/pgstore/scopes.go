@@ -12,25 +12,16 @@ import (
 	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
-// askedScope is a question to which the answer is remembered.
-type askedScope struct {
-	consumer string
-	keep     time.Duration
-}
-
 // Scope implements [store.Marks]. It also compares the version of the tables with that
 // of this package, so whoever asks for its scope first learns of a migration that was not run.
 // Names are as [store.CheckConsumer] wants them.
 func (s *Store) Scope(ctx context.Context, consumer string, keep time.Duration) (store.Scope, error) {
-	asked := askedScope{consumer, keep}
+	asked := pgsql.ScopeQuestion{Consumer: consumer, Keep: keep}
 	if known, ok := s.scopes.Load(asked); ok {
 		return known.(store.Scope), nil
 	}
-	if err := store.CheckConsumer(consumer); err != nil {
-		return 0, &setupError{fmt.Errorf("pgstore: scope: %w", err), "nothing was stored"}
-	}
-	if keep < time.Millisecond {
-		return 0, &setupError{fmt.Errorf("pgstore: scope of consumer %q: marks kept for %s: a millisecond is the least", consumer, keep), "nothing was stored"}
+	if err := asked.Check(); err != nil {
+		return 0, &setupError{fmt.Errorf("pgstore: %w", err), "nothing was stored"}
 	}
 	scope, err := s.internScope(ctx, consumer, pgsql.KeepMillis(keep))
 	if err != nil {
@@ -53,8 +44,8 @@ func (s *Store) internScope(ctx context.Context, consumer string, keep *int64) (
 	if err := conn.QueryRow(ctx, pgsql.In(s.schema, pgsql.TablesVersion)).Scan(&version); err != nil {
 		return 0, err
 	}
-	if want := latestVersion(); version < want {
-		return 0, &setupError{fmt.Errorf("schema %s is at version %d and this package needs %d", s.schema, version, want), "run pgstore.Migrate"}
+	if err := pgsql.CheckVersion(s.schema, version, latestVersion()); err != nil {
+		return 0, &setupError{err, "run pgstore.Migrate"}
 	}
 	for {
 		var scope store.Scope

@@ -18,6 +18,7 @@ type statements struct {
 	lookTimed, lookPlain string
 	parked               string
 	moveFence            string
+	limitWaits           string
 
 	// lockTimeout is an argument of the marking statements: milliseconds as text.
 	lockTimeout string
@@ -40,6 +41,7 @@ func newStatements(c config) statements {
 		lookPlain:   in(pgsql.LookPlain),
 		parked:      in(pgsql.Parked),
 		moveFence:   in(pgsql.MoveFence),
+		limitWaits:  in(pgsql.LimitWaits),
 		lockTimeout: strconv.FormatInt(c.lockWait.Milliseconds(), 10),
 	}
 }

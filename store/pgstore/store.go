@@ -20,7 +20,7 @@ type Store struct {
 	config config
 	schema string // quoted
 	sql    statements
-	scopes sync.Map // name → store.Scope
+	scopes sync.Map // pgsql.ScopeQuestion → store.Scope
 }
 
 var (

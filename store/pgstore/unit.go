@@ -173,6 +173,8 @@ func (u *unit) ready(ctx context.Context) (store.End, error) {
 	var end store.End
 	var err error
 	switch {
+	case u.tx.refused != nil:
+		end, err = store.RolledBack, fmt.Errorf("the handler passed over an error: %w", u.tx.refused)
 	case u.tx.outOfTime():
 		end, err = store.RolledBack, errOutOfTime
 	case pg.IsClosed():

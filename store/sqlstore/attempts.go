@@ -11,22 +11,30 @@ import (
 // Spend implements [store.Attempts]. Where its answer is lost, the failure may have been counted,
 // and counts again when the caller repeats it: a message is given up one attempt too early
 // rather than never.
-func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, pgsql.Spend, scope, key)
-}
-
-// Start implements [store.Attempts].
-func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return s.count(ctx, pgsql.Start, scope, key)
-}
-
-// count is one statement, which commits by itself. Rivals wait for each other at the row, so
-// each of them gets a number of its own.
-func (s *Store) count(ctx context.Context, text string, scope store.Scope, key store.Key) (n int, err error) {
-	if err := s.scanRow(ctx, []any{&n}, text, int64(scope), key.ID.String(), key.Timed); err != nil {
+//
+// It is one statement, which commits by itself. Rivals wait for each other at the row, so each of
+// them gets a number of its own.
+func (s *Store) Spend(ctx context.Context, scope store.Scope, key store.Key) (n int, err error) {
+	if err := s.scanRow(ctx, []any{&n}, pgsql.Spend, int64(scope), key.ID.String(), key.Timed); err != nil {
 		return 0, fmt.Errorf("sqlstore: count an attempt at %s: %w", key.ID, s.own(ctx, err))
 	}
 	return n, nil
+}
+
+// Start implements [store.Attempts], in one statement like Spend.
+func (s *Store) Start(ctx context.Context, scope store.Scope, key store.Key, starter string) (t store.Tally, err error) {
+	if err := s.scanRow(ctx, []any{&t.Spent, &t.Starts}, pgsql.Start, int64(scope), key.ID.String(), key.Timed, starter); err != nil {
+		return store.Tally{}, fmt.Errorf("sqlstore: count a start of %s: %w", key.ID, s.own(ctx, err))
+	}
+	return t, nil
+}
+
+// Survive implements [store.Attempts].
+func (s *Store) Survive(ctx context.Context, scope store.Scope, key store.Key, starter string) error {
+	if _, err := s.exec(ctx, pgsql.Survive, int64(scope), key.ID.String(), key.Timed, starter); err != nil {
+		return fmt.Errorf("sqlstore: take the start of %s back: %w", key.ID, s.own(ctx, err))
+	}
+	return nil
 }
 
 // Forget implements [store.Attempts].

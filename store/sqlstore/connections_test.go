@@ -172,6 +172,8 @@ func TestLimitsOfTheTransaction(t *testing.T) {
 	overDrivers(t, func(t *testing.T, driver string) {
 		p := fresh(t, driver)
 		s := p.open(sqlstore.WithLockWait(time.Hour), sqlstore.WithStatementLimit(7*time.Second), sqlstore.WithIdleLimit(8*time.Second))
+		// A letter that runs again does so under the same limits.
+		refused := dedup.Permanent(errors.New("not yet"))
 		g := newGuard(t, s, func(ctx context.Context, tx *sql.Tx, _ dedup.Message) error {
 			for name, want := range map[string]string{"lock_timeout": "1h", "statement_timeout": "7s", "idle_in_transaction_session_timeout": "8s"} {
 				var got string
@@ -182,9 +184,17 @@ func TestLimitsOfTheTransaction(t *testing.T) {
 					t.Errorf("%s is %s, want %s", name, got, want)
 				}
 			}
-			return nil
+			return refused
 		})
-		wantOutcome(t, g.Process(t.Context(), message("m")), dedup.Applied, 0)
+		r := g.Process(t.Context(), message("m"))
+		wantOutcome(t, r, dedup.Failed, store.FaultHandler)
+		wantOutcome(t, g.Bury(t.Context(), message("m"), r.Err), dedup.Buried, 0)
+		letters, err := s.ListDead(t.Context(), store.LetterFilter{}, 0, 1)
+		if err != nil || len(letters) != 1 {
+			t.Fatal(letters, err)
+		}
+		refused = nil
+		wantOutcome(t, g.Replay(t.Context(), letters[0].ID), dedup.Applied, 0)
 	})
 }
 

@@ -88,7 +88,7 @@ func (u *unit) takeDead(ctx context.Context, id int64) (letter store.DeadLetter,
 }
 
 func (u *unit) limitWaits(ctx context.Context) error {
-	_, err := u.tx.ExecContext(ctx, u.s.in(pgsql.LimitWaits), u.s.sql.lockTimeout)
+	_, err := u.tx.ExecContext(ctx, u.s.config.limits.In(u.s.schema, pgsql.LimitWaits), u.s.sql.lockTimeout)
 	return err
 }
 

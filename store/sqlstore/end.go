@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/semel-dev/semel/store"
+	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
 // commit ends the transaction. Where it never sends COMMIT, it rolls back and ends the unit.
@@ -146,7 +147,7 @@ func (u *unit) Fault(err error) store.Fault {
 	if errors.As(err, &marked) {
 		return marked.fault
 	}
-	if f := serverFault(err); f != 0 {
+	if f := pgsql.Fault(sqlState(err)); f != 0 {
 		return f
 	}
 	switch {

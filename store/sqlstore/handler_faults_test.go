@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,9 +180,7 @@ func TestHandlersOwnDeadline(t *testing.T) {
 		p := fresh(t, driver)
 		s := p.open()
 		hurry := func(ctx context.Context, tx *sql.Tx) error {
-			limited, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			defer cancel()
-			return statement("select pg_sleep(60)")(limited, tx)
+			return statement("select pg_sleep(60)")(p.untilAsleep(ctx, tx), tx)
 		}
 		for name, h := range map[string]dedup.TxHandlerFunc[*sql.Tx]{
 			"handed on": func(ctx context.Context, tx *sql.Tx, _ dedup.Message) error { return hurry(ctx, tx) },
@@ -218,6 +217,45 @@ func TestHandlersOwnDeadline(t *testing.T) {
 		wantOutcome(t, newGuard(t, s, addEffect).Process(t.Context(), message("m")), dedup.Applied, 0)
 		p.wantEffects(1)
 	})
+}
+
+// untilAsleep is a context whose deadline passes when the server has begun to sleep for the transaction,
+// however long it takes until then.
+func (p *place) untilAsleep(ctx context.Context, tx *sql.Tx) context.Context {
+	p.t.Helper()
+	limited := &deadline{ctx, make(chan struct{})}
+	var pid int32
+	if err := tx.QueryRowContext(ctx, "select pg_backend_pid()").Scan(&pid); err != nil {
+		p.t.Error(err)
+	}
+	var watcher sync.WaitGroup
+	p.t.Cleanup(watcher.Wait)
+	watcher.Go(func() {
+		defer close(limited.passed)
+		await(p.t, func() bool {
+			var sleeps bool
+			err := p.admin.QueryRow(ctx, "select wait_event = 'PgSleep' from pg_stat_activity where pid = $1", pid).Scan(&sleeps)
+			return err == nil && sleeps
+		})
+	})
+	return limited
+}
+
+// deadline is a context that ends of its deadline when somebody says so.
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d *deadline) Done() <-chan struct{} { return d.passed }
+
+func (d *deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // The context of the message may end in the middle; the transaction then goes on until the guard

@@ -149,7 +149,7 @@ func queryOne[T any](t *testing.T, pool *pgxpool.Pool, query string, args ...any
 // await asks the server again and again, because it gives no signal.
 func await(t *testing.T, ready func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ready(); {
+	for deadline := time.Now().Add(time.Minute); !ready(); {
 		if time.Now().After(deadline) {
 			t.Error("what was waited for did not come")
 			return

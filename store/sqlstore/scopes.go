@@ -11,25 +11,16 @@ import (
 	"github.com/semel-dev/semel/store/internal/pgsql"
 )
 
-// askedScope is a question to which the answer is remembered.
-type askedScope struct {
-	consumer string
-	keep     time.Duration
-}
-
 // Scope implements [store.Marks]. It also looks at the version of the tables, so whoever asks for
 // its scope first learns of a migration that was not run. Names are as [store.CheckConsumer] wants
 // them.
 func (s *Store) Scope(ctx context.Context, consumer string, keep time.Duration) (store.Scope, error) {
-	asked := askedScope{consumer, keep}
+	asked := pgsql.ScopeQuestion{Consumer: consumer, Keep: keep}
 	if known, ok := s.scopes.Load(asked); ok {
 		return known.(store.Scope), nil
 	}
-	if err := store.CheckConsumer(consumer); err != nil {
-		return 0, setup(fmt.Errorf("sqlstore: scope: %w", err), "nothing was stored")
-	}
-	if keep < time.Millisecond {
-		return 0, setup(fmt.Errorf("sqlstore: scope of consumer %q: marks kept for %s: a millisecond is the least", consumer, keep), "nothing was stored")
+	if err := asked.Check(); err != nil {
+		return 0, setup(fmt.Errorf("sqlstore: %w", err), "nothing was stored")
 	}
 	scope, err := s.internScope(ctx, consumer, pgsql.KeepMillis(keep))
 	if err != nil {
@@ -52,8 +43,8 @@ func (s *Store) internScope(ctx context.Context, consumer string, keepMillis *in
 	if err := conn.QueryRowContext(ctx, s.in(pgsql.TablesVersion)).Scan(&version); err != nil {
 		return 0, err
 	}
-	if version < pgsql.Version {
-		return 0, setup(fmt.Errorf("schema %s is at version %d and this package needs %d", s.schema, version, pgsql.Version), "run pgstore.Migrate")
+	if err := pgsql.CheckVersion(s.schema, version, pgsql.Version); err != nil {
+		return 0, setup(err, "run pgstore.Migrate")
 	}
 	var keep any
 	if keepMillis != nil {

@@ -19,7 +19,7 @@ type Store struct {
 	config config
 	schema string // quoted
 	sql    statements
-	scopes sync.Map // askedScope → store.Scope
+	scopes sync.Map // pgsql.ScopeQuestion → store.Scope
 }
 
 var (

@@ -68,18 +68,24 @@ func (b *bentFences) bendPlaces(bend func(m *store.Mark, p *store.Place)) {
 // bentAttempts is a memstore in which single acts can be replaced.
 type bentAttempts struct {
 	*memstore.Store
-	spend, start func(ctx context.Context, scope store.Scope, key store.Key) (int, error)
-	forget       func(ctx context.Context, scope store.Scope, key store.Key) error
-	enter        func(ctx context.Context, scope store.Scope, log string, partition int, owner string) (bool, error)
-	leave        func(ctx context.Context, scope store.Scope, log string, partition int, owner string) error
+	spend   func(ctx context.Context, scope store.Scope, key store.Key) (int, error)
+	start   func(ctx context.Context, scope store.Scope, key store.Key, starter string) (store.Tally, error)
+	survive func(ctx context.Context, scope store.Scope, key store.Key, starter string) error
+	forget  func(ctx context.Context, scope store.Scope, key store.Key) error
+	enter   func(ctx context.Context, scope store.Scope, log string, partition int, owner string) (bool, error)
+	leave   func(ctx context.Context, scope store.Scope, log string, partition int, owner string) error
 }
 
 func (b *bentAttempts) Spend(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
 	return b.spend(ctx, scope, key)
 }
 
-func (b *bentAttempts) Start(ctx context.Context, scope store.Scope, key store.Key) (int, error) {
-	return b.start(ctx, scope, key)
+func (b *bentAttempts) Start(ctx context.Context, scope store.Scope, key store.Key, starter string) (store.Tally, error) {
+	return b.start(ctx, scope, key, starter)
+}
+
+func (b *bentAttempts) Survive(ctx context.Context, scope store.Scope, key store.Key, starter string) error {
+	return b.survive(ctx, scope, key, starter)
 }
 
 func (b *bentAttempts) Forget(ctx context.Context, scope store.Scope, key store.Key) error {
@@ -95,7 +101,7 @@ func (b *bentAttempts) Leave(ctx context.Context, scope store.Scope, log string,
 }
 
 func honestAttempts(s *memstore.Store) *bentAttempts {
-	return &bentAttempts{s, s.Spend, s.Start, s.Forget, s.Enter, s.Leave}
+	return &bentAttempts{s, s.Spend, s.Start, s.Survive, s.Forget, s.Enter, s.Leave}
 }
 
 type agesPlace = storetest.RetentionPlace[tx]

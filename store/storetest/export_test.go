@@ -10,7 +10,7 @@ func Sentences[TTx any]() map[string]string {
 	collect(sentences, slices.Concat(claimRules(), resultRules(), expiryRules(), fenceRules()))
 	collect(sentences, slices.Concat(buryRules[TTx](), letterRules[TTx](), listRules[TTx](), failRules[TTx](), parkRules[TTx](),
 		discardRules[TTx](), reviveRules[TTx](), reviveRivalRules[TTx](), reviveBusyRules[TTx](), parkCrowdRules[TTx]()))
-	collect(sentences, slices.Concat(positionRules[TTx](), restartRules[TTx](), positionRivalRules[TTx](), positionBusyRules[TTx](), positionCrowdRules[TTx](), positionActRules[TTx](),
+	collect(sentences, slices.Concat(positionRules[TTx](), restartRules[TTx](), positionLossRules[TTx](), positionRivalRules[TTx](), positionBusyRules[TTx](), positionCrowdRules[TTx](), positionActRules[TTx](),
 		positionOnlyRules[TTx](), positionAndKeyRules[TTx](), positionLetterRules[TTx]()))
 	collect(sentences, slices.Concat(countRules(), tenureRules()))
 	collect(sentences, slices.Concat(removalRules[TTx](), lateRules[TTx](), txLateRules[TTx]()))

@@ -46,7 +46,7 @@ func TestFences[TTx any](t *testing.T, h FencesHarness[TTx]) {
 		t.Run("others", func(t *testing.T) { t.Skip("the harness declares Conflicts") })
 		return
 	}
-	examine(t, slices.Concat(positionRules[TTx](), restartRules[TTx](), positionRivalRules[TTx](), positionActRules[TTx]()), h.Around, patient)
+	examine(t, slices.Concat(positionRules[TTx](), restartRules[TTx](), positionLossRules[TTx](), positionRivalRules[TTx](), positionActRules[TTx]()), h.Around, patient)
 	examine(t, positionBusyRules[TTx](), h.Around, open(h.LockWait))
 	if h.Keys {
 		examine(t, positionAndKeyRules[TTx](), h.Around, patient)

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"sync"
 	"time"
@@ -19,12 +20,49 @@ func attemptsLiars() []liar {
 				return n - 1, err
 			}
 		})},
-		{"counts starts and failures together", []string{"attempts from one"}, sitAttempts(func(b *bentAttempts) { b.start = b.spend })},
+		{"counts starts and failures together", []string{"attempts from one"}, sitAttempts(func(b *bentAttempts) {
+			b.start = func(ctx context.Context, scope store.Scope, key store.Key, _ string) (store.Tally, error) {
+				n, err := b.Spend(ctx, scope, key)
+				return store.Tally{Starts: n}, err
+			}
+		})},
 		{"holds starts against one that failed", []string{"attempts from one"}, sitAttempts(func(b *bentAttempts) {
 			counts := make(map[store.Key]int)
-			b.start = func(_ context.Context, _ store.Scope, key store.Key) (int, error) {
+			b.start = func(_ context.Context, _ store.Scope, key store.Key, _ string) (store.Tally, error) {
 				counts[key]++
-				return counts[key], nil
+				return store.Tally{Starts: counts[key]}, nil
+			}
+		})},
+		{"keeps the failures to itself", []string{"attempts from one", "a start that is repeated"}, sitAttempts(func(b *bentAttempts) {
+			start := b.start
+			b.start = func(ctx context.Context, scope store.Scope, key store.Key, starter string) (store.Tally, error) {
+				t, err := start(ctx, scope, key, starter)
+				t.Spent = 0
+				return t, err
+			}
+		})},
+		{"counts every start", []string{"a start that is repeated"}, sitAttempts(func(b *bentAttempts) {
+			start := b.start
+			b.start = func(ctx context.Context, scope store.Scope, key store.Key, _ string) (store.Tally, error) {
+				return start(ctx, scope, key, rand.Text())
+			}
+		})},
+		{"takes no start back", []string{"a start that is taken back"}, sitAttempts(func(b *bentAttempts) {
+			b.survive = func(context.Context, store.Scope, store.Key, string) error { return nil }
+		})},
+		{"anybody takes a start back", []string{"a start that is taken back"}, sitAttempts(func(b *bentAttempts) {
+			last, start, survive := "", b.start, b.survive
+			b.start = func(ctx context.Context, scope store.Scope, key store.Key, starter string) (store.Tally, error) {
+				last = starter
+				return start(ctx, scope, key, starter)
+			}
+			b.survive = func(ctx context.Context, scope store.Scope, key store.Key, _ string) error {
+				return survive(ctx, scope, key, last)
+			}
+		})},
+		{"takes all starts back", []string{"a start that is taken back"}, sitAttempts(func(b *bentAttempts) {
+			b.survive = func(ctx context.Context, scope store.Scope, key store.Key, _ string) error {
+				return b.Forget(ctx, scope, key)
 			}
 		})},
 		{"counts keys without their kind", []string{"attempts of each message", "forgotten attempts"}, sitAttempts(func(b *bentAttempts) {
@@ -36,7 +74,9 @@ func attemptsLiars() []liar {
 		})},
 		{"counts for all consumers together", []string{"attempts of each message"}, sitAttempts(func(b *bentAttempts) {
 			start := b.start
-			b.start = func(ctx context.Context, _ store.Scope, key store.Key) (int, error) { return start(ctx, 1, key) }
+			b.start = func(ctx context.Context, _ store.Scope, key store.Key, starter string) (store.Tally, error) {
+				return start(ctx, 1, key, starter)
+			}
 		})},
 		{"forgets nothing", []string{"forgotten attempts"}, sitAttempts(func(b *bentAttempts) {
 			b.forget = func(context.Context, store.Scope, store.Key) error { return nil }

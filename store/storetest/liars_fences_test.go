@@ -87,7 +87,17 @@ func fencesLiars() []liar {
 				p.Epoch = at.Epoch
 			})
 		})},
-		{"another epoch is the handler's fault", []string{"a place of another epoch"}, sitFences(false, func(_ *marksPlace, b *bentFences) {
+		{"what is known does not matter", []string{"a position that has gone back"}, sitFences(false, func(_ *marksPlace, b *bentFences) {
+			b.bendPlaces(func(_ *store.Mark, p *store.Place) { p.Known = 0 })
+		})},
+		{"only what is new must not be behind", []string{"a position that has gone back"}, sitFences(false, func(_ *marksPlace, b *bentFences) {
+			b.bendPlaces(func(m *store.Mark, p *store.Place) {
+				if at, _ := b.applied(context.Background(), m.Scope, p.Log, p.Partition); p.Offset <= at.Offset {
+					p.Known = 0
+				}
+			})
+		})},
+		{"another epoch is the handler's fault", []string{"a place of another epoch", "a position that has gone back"}, sitFences(false, func(_ *marksPlace, b *bentFences) {
 			b.fault = func(error) store.Fault { return store.FaultHandler }
 		})},
 		{"one owner at a time", []string{"rival on another partition"}, sitFences(false, func(_ *marksPlace, b *bentFences) {

@@ -1,13 +1,19 @@
 package pgsql
 
 const (
-	// Spend and Start count up and return the number: scope, key, whether it is timed.
+	// Spend counts up and returns the number: scope, key, whether it is timed.
 	Spend = `insert into {schema}.attempts as a (scope, key, timed, spent) values ($1, $2::uuid, $3, 1)
-on conflict (scope, key, timed) do update set spent = a.spent + 1, starts = 0, at = now()
+on conflict (scope, key, timed) do update set spent = a.spent + 1, starts = 0, starter = null, at = now()
 returning spent`
-	Start = `insert into {schema}.attempts as a (scope, key, timed, starts) values ($1, $2::uuid, $3, 1)
-on conflict (scope, key, timed) do update set starts = a.starts + 1, at = now()
-returning starts`
+
+	// Start counts up, unless the last start is the starter's own, and returns both numbers: scope, key,
+	// whether it is timed, starter. Survive takes that start back: the same.
+	Start = `insert into {schema}.attempts as a (scope, key, timed, starts, starter) values ($1, $2::uuid, $3, 1, $4)
+on conflict (scope, key, timed) do update
+set starts = a.starts + case when a.starter = excluded.starter then 0 else 1 end, starter = excluded.starter, at = now()
+returning spent, starts`
+	Survive = `update {schema}.attempts set starts = starts - 1, starter = null
+where scope = $1 and key = $2::uuid and timed = $3 and starter = $4`
 
 	// Forget removes the counts: scope, key, whether it is timed.
 	Forget = `delete from {schema}.attempts where scope = $1 and key = $2::uuid and timed = $3`

@@ -80,6 +80,6 @@ cross join lateral (
 where $1 = '' or s.name = $1
 order by p.since, h.id limit $2`
 
-	// LimitWaits sets the limit on lock waits for the transaction: milliseconds as text.
-	LimitWaits = `select set_config('lock_timeout', $1, true)`
+	// LimitWaits sets the limits for a transaction that sets no marks: that on lock waits, in milliseconds as text.
+	LimitWaits = `select set_config('lock_timeout', $1, true){moreFrom}`
 )

@@ -16,6 +16,7 @@ type Position struct {
 	Moved    bool  // [MoveFence] returned a row
 	Previous int64 // what the position was, or still is where it did not move
 
+	known int64 // the most that one of the marks knows of
 	marks []int // those of the partition
 }
 
@@ -38,10 +39,14 @@ func Positions(marks []store.Mark) []Position {
 		n := slices.IndexFunc(all, func(p Position) bool { return p.isOf(&marks[i]) })
 		if n < 0 {
 			n = len(all)
-			all = append(all, Position{Scope: marks[i].Scope, Last: place, marks: make([]int, 0, len(marks)-i)})
+			all = append(all, Position{Scope: marks[i].Scope, Last: place})
+			if n == 0 {
+				all[0].marks = make([]int, 0, len(marks)) // mostly there is but one partition
+			}
 		}
 		p := &all[n]
 		p.marks = append(p.marks, i)
+		p.known = max(p.known, place.Known)
 		if place.Offset > p.Last.Offset {
 			p.Last = place
 		}
@@ -63,7 +68,31 @@ func (p *Position) Still(at store.Applied) error {
 		return fmt.Errorf("position of %s/%d: epoch %d is over, it is %d now: %w", p.Last.Log, p.Last.Partition, p.Last.Epoch, at.Epoch, store.ErrLost)
 	}
 	p.Previous = at.Offset
+	return p.Reaches()
+}
+
+// Reaches is an error where the position, whether it moved or not, was before what is known to be
+// committed.
+func (p *Position) Reaches() error {
+	if committed := p.known - 1; p.Previous < committed {
+		return fmt.Errorf("position of %s/%d: it was at %d and %d had been committed, so the server has lost what it had: %w",
+			p.Last.Log, p.Last.Partition, p.Previous, committed, store.ErrLost)
+	}
 	return nil
+}
+
+// Restart is where a new epoch begins that follows the expected one: at the offset that counts as applied
+// from then on.
+func Restart(expected store.Applied, offset int64) (store.Applied, error) {
+	if offset < -1 {
+		return store.Applied{}, fmt.Errorf("offset %d: -1 is the least, and means that nothing is applied", offset)
+	}
+	return store.Applied{Offset: offset, Epoch: expected.Epoch + 1}, nil
+}
+
+// NotThere is the error where [RestartFence] returns no row: the position is not the expected one.
+func NotThere(expected store.Applied) error {
+	return fmt.Errorf("it is not at %d in epoch %d any more: %w", expected.Offset, expected.Epoch, store.ErrLost)
 }
 
 // Judge says of each of the partition's marks on which side of the position it lies. Where keys are
@@ -73,7 +102,7 @@ func (p *Position) Judge(marks []store.Mark, status []store.Status, keyless bool
 	furthest := p.Previous
 	for n, i := range p.marks {
 		offset := marks[i].Place.Offset
-		second := offset <= furthest && p.isSecond(marks, n)
+		second := offset > p.Previous && offset <= furthest && p.isSecond(marks, n)
 		furthest = max(furthest, offset)
 		switch {
 		case offset <= p.Previous, second:

@@ -1,6 +1,7 @@
 package pgsql
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -56,6 +57,58 @@ func TestPositionsLeaveToKeysWhatTheyHaveNotPassed(t *testing.T) {
 	p[0].Judge(marks, status, false)
 	if want := []store.Status{store.Seen, store.Blocked, store.Mismatched, store.Seen}; !slices.Equal(status, want) {
 		t.Errorf("the statuses are %v, want %v", status, want)
+	}
+}
+
+// A batch that was handled before, as after a rebalance, lies wholly behind the position.
+func TestManyMarksBehindThePositionAreNotComparedWithEachOther(t *testing.T) {
+	t.Parallel()
+	const n = 1_000_000 // squared, it is minutes
+	offsets := make([]int64, n)
+	for i := range offsets {
+		offsets[i] = int64(i)
+	}
+	marks, status := marksAt(0, offsets...), make([]store.Status, n)
+	p := Positions(marks)
+	p[0].Previous = n
+	p[0].Judge(marks, status, true)
+	if i := slices.IndexFunc(status, func(s store.Status) bool { return s != store.Seen }); i >= 0 {
+		t.Errorf("number %d is %s", i, status[i])
+	}
+}
+
+// The memory for a batch follows from its marks, not from their number times that of the partitions.
+func TestPositionsOfManyPartitionsTakeLittle(t *testing.T) {
+	t.Parallel()
+	const partitions, each = 100, 100
+	var marks []store.Mark
+	for i := range int64(each) {
+		for p := range partitions {
+			marks = append(marks, marksAt(p, i)...)
+		}
+	}
+	room := 0
+	for _, p := range Positions(marks) {
+		room += cap(p.marks)
+	}
+	if room > 4*len(marks) {
+		t.Errorf("there is room for %d marks where there are %d", room, len(marks))
+	}
+}
+
+func TestAnEpochFollowsTheExpectedOne(t *testing.T) {
+	t.Parallel()
+	expected := store.Applied{Offset: 41, Epoch: 6}
+	for offset, want := range map[int64]store.Applied{-1: {Offset: -1, Epoch: 7}, 0: {Offset: 0, Epoch: 7}, 99: {Offset: 99, Epoch: 7}} {
+		if got, err := Restart(expected, offset); err != nil || got != want {
+			t.Errorf("at %d: it is %+v (%v), want %+v", offset, got, err, want)
+		}
+	}
+	if _, err := Restart(expected, -2); err == nil {
+		t.Error("an offset below nothing was taken")
+	}
+	if err := NotThere(expected); !errors.Is(err, store.ErrLost) {
+		t.Errorf("%v is not the error of a position that is lost", err)
 	}
 }
 

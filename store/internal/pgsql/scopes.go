@@ -1,5 +1,12 @@
 package pgsql
 
+import (
+	"fmt"
+	"time"
+
+	"github.com/semel-dev/semel/store"
+)
+
 // Scopes are interned by looking before inserting: an insert that conflicts uses up a number of
 // the sequence, and the name is nearly always there.
 const (
@@ -15,3 +22,28 @@ const (
 	// AddScope adds a name, unless somebody else has: name, milliseconds or null.
 	AddScope = `insert into {schema}.scopes (name, keep_ms) values ($1, $2::bigint) on conflict (name) do nothing`
 )
+
+// ScopeQuestion is what a store is asked for by Scope. The answer to one is remembered.
+type ScopeQuestion struct {
+	Consumer string
+	Keep     time.Duration
+}
+
+// Check refuses what no scope can be given for.
+func (q ScopeQuestion) Check() error {
+	if err := store.CheckConsumer(q.Consumer); err != nil {
+		return fmt.Errorf("scope: %w", err)
+	}
+	if q.Keep < time.Millisecond {
+		return fmt.Errorf("scope of consumer %q: marks kept for %s: a millisecond is the least", q.Consumer, q.Keep)
+	}
+	return nil
+}
+
+// CheckVersion refuses tables that are older than what works on them.
+func CheckVersion(schema string, version, needed int) error {
+	if version < needed {
+		return fmt.Errorf("schema %s is at version %d and this package needs %d", schema, version, needed)
+	}
+	return nil
+}

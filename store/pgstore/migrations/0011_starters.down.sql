@@ -1,0 +1,1 @@
+alter table {schema}.attempts drop column starter;
